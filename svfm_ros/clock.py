@@ -1,0 +1,51 @@
+"""Time of day from Unix time. The zone is always named by the caller, never taken from the machine."""
+
+from datetime import datetime
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from svfm_ros.errors import ConfigError
+
+__all__ = ["NS_PER_S", "hours_of_day", "parse_local_time", "zone"]
+
+NS_PER_S = 1_000_000_000
+_HOUR_S = 3600.0
+
+
+def zone(name: str) -> ZoneInfo:
+    """The time zone of that IANA name, such as Europe/London."""
+    try:
+        return ZoneInfo(name)
+    except (ZoneInfoNotFoundError, ValueError, OSError) as error:
+        raise ConfigError(f"expected an IANA time zone such as Europe/London, got {name!r}") from error
+
+
+def hours_of_day(stamps_ns: ArrayLike, zone_name: str) -> NDArray[np.float64]:
+    """Local hours in [0, 24), same shape as the stamps; summer time included."""
+    tz = zone(zone_name)
+    stamps = np.asarray(stamps_ns, dtype=np.int64)
+    flat = stamps.ravel()
+    # One look-up per quarter of an hour is enough: no zone changes its offset within one.
+    quarter_ns = 900 * NS_PER_S
+    quarters, index = np.unique(flat // quarter_ns, return_inverse=True)
+    offsets_s = np.array([_offset_s(int(q) * 900, tz) for q in quarters], dtype=float).reshape(-1)
+    seconds = flat / NS_PER_S + offsets_s[index.reshape(-1)]
+    return np.asarray((seconds % (24 * _HOUR_S)) / _HOUR_S).reshape(stamps.shape)
+
+
+def _offset_s(unix_s: int, tz: ZoneInfo) -> float:
+    offset = datetime.fromtimestamp(unix_s, tz).utcoffset()
+    return offset.total_seconds() if offset is not None else 0.0
+
+
+def parse_local_time(text: str, zone_name: str) -> int:
+    """``2026-11-16T23:00`` in the zone as Unix nanoseconds; an offset in the text wins over the zone."""
+    try:
+        when = datetime.fromisoformat(text)
+    except ValueError as error:
+        raise ConfigError(f"expected a time such as 2026-11-16T23:00, got {text!r}") from error
+    if when.tzinfo is None:
+        when = when.replace(tzinfo=zone(zone_name))
+    return int(when.timestamp()) * NS_PER_S + when.microsecond * 1000

@@ -1,0 +1,1 @@
+"""One module per ``svfm`` command; the only place that prints."""

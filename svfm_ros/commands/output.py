@@ -1,0 +1,83 @@
+"""What commands print: figures against their bars, tables, JSON, progress bars."""
+
+import json
+import sys
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+from rich.table import Table
+
+__all__ = ["Check", "add_json_argument", "exit_code", "print_json", "print_table", "progress", "report"]
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    """One figure and the bar it is held against."""
+
+    name: str
+    value: float
+    bar: str  # as a person would write it: "<= 0.05", ">= 50"
+    ok: bool
+
+
+def add_json_argument(parser: Any) -> None:
+    """``--json``: the figures as one object on standard output, progress on standard error."""
+    parser.add_argument("--json", action="store_true", help="print the figures as one JSON object")
+
+
+def exit_code(checks: Iterable[Check]) -> int:
+    """1 when a check does not hold."""
+    return 0 if all(c.ok for c in checks) else 1
+
+
+def print_json(payload: dict[str, Any], checks: Sequence[Check] = ()) -> None:
+    """One object with the checks first."""
+    json.dump({"checks": [asdict(c) for c in checks], **payload}, sys.stdout, indent=2, default=_plain)
+    sys.stdout.write("\n")
+
+
+def _plain(value: Any) -> Any:
+    """Numpy scalars and arrays as Python's own."""
+    if hasattr(value, "tolist"):
+        return value.tolist()
+    raise TypeError(f"cannot write {type(value).__name__} as JSON")
+
+
+def print_table(title: str, columns: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
+    """A table on standard output; numbers are shown to four digits."""
+    table = Table(title=title, title_justify="left", header_style="bold")
+    for i, column in enumerate(columns):
+        table.add_column(column, justify="left" if i == 0 else "right")
+    for row in rows:
+        table.add_row(*(f"{v:.4g}" if isinstance(v, float) else str(v) for v in row))
+    Console().print(table)
+
+
+def report(title: str, checks: Sequence[Check], payload: dict[str, Any], as_json: bool) -> int:
+    """Print the checks as a table or as JSON; returns the exit code."""
+    if as_json:
+        print_json(payload, checks)
+    else:
+        rows = [(c.name, c.value, c.bar, "yes" if c.ok else "NO") for c in checks]
+        print_table(title, ("figure", "value", "bar", "holds"), rows)
+    return exit_code(checks)
+
+
+@contextmanager
+def progress() -> Iterator[Progress]:
+    """A bar on standard error, gone when done; silent when standard error is no terminal."""
+    columns = (
+        TextColumn("{task.description}"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TimeElapsedColumn(),
+        TimeRemainingColumn(),
+        TextColumn("{task.fields[note]}"),
+    )
+    console = Console(stderr=True)
+    with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as bar:
+        yield bar

@@ -1,0 +1,154 @@
+"""Frozen dataclasses as configuration: each option carries its help, its range and whether it may change at run time.
+
+A config is built with ``option(...)`` fields, checked when it is made, read with ``from_mapping`` (which refuses unknown
+keys) and written with ``to_mapping``. YAML files may nest one section per room.
+"""
+
+import dataclasses
+import types
+import typing
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields
+from pathlib import Path
+from typing import Any, TypeVar
+
+from svfm_ros.errors import ConfigError
+
+__all__ = ["Option", "check", "dump_yaml", "from_mapping", "load_yaml", "option", "options_of", "to_mapping"]
+
+T = TypeVar("T")
+
+_KEY = "svfm"
+
+
+@dataclass(frozen=True, slots=True)
+class Option:
+    """What a person needs to know about one setting."""
+
+    help: str
+    low: float | None = None
+    high: float | None = None
+    choices: tuple[str, ...] = ()
+    read_only: bool = False  # as a ROS parameter: set at start-up, refused later
+
+
+def option(
+    default: Any,
+    help: str,
+    *,
+    low: float | None = None,
+    high: float | None = None,
+    choices: tuple[str, ...] = (),
+    read_only: bool = False,
+) -> Any:
+    """A dataclass field with its description; bounds are inclusive."""
+    return field(default=default, metadata={_KEY: Option(help, low, high, choices, read_only)})
+
+
+def options_of(config: type | object) -> dict[str, Option]:
+    """Name to description for every field of a config made with ``option``."""
+    return {f.name: f.metadata[_KEY] for f in fields(typing.cast(Any, config)) if _KEY in f.metadata}
+
+
+def check(config: object) -> None:
+    """Refuse a value of the wrong type, out of its range or not among its choices; call from ``__post_init__``."""
+    hints = typing.get_type_hints(type(config))
+    for name, described in options_of(config).items():
+        _check_one(type(config).__name__, name, getattr(config, name), hints[name], described)
+
+
+def _check_one(owner: str, name: str, value: Any, hint: Any, described: Option) -> None:
+    where = f"{owner}.{name}"
+    if not _is_a(value, hint):
+        raise ConfigError(f"{where}: expected {_type_name(hint)}, got {value!r}")
+    if described.choices and value not in described.choices:
+        raise ConfigError(f"{where}: expected one of {', '.join(described.choices)}, got {value!r}")
+    if isinstance(value, int | float) and not isinstance(value, bool):
+        low, high = described.low, described.high
+        if value != value or (low is not None and value < low) or (high is not None and value > high):
+            raise ConfigError(f"{where}: expected {_range_text(low, high)}, got {value!r}")
+
+
+def _range_text(low: float | None, high: float | None) -> str:
+    if low is not None and high is not None:
+        return f"{low} to {high}"
+    return f"at least {low}" if low is not None else f"at most {high}" if high is not None else "a number"
+
+
+def _type_name(hint: Any) -> str:
+    return str(getattr(hint, "__name__", hint)) if typing.get_origin(hint) is None else str(hint)
+
+
+def _is_a(value: Any, hint: Any) -> bool:
+    origin = typing.get_origin(hint)
+    if origin in (typing.Union, types.UnionType):
+        return any(_is_a(value, h) for h in typing.get_args(hint))
+    if origin is typing.Literal:
+        return value in typing.get_args(hint)
+    if origin is tuple:
+        return _is_tuple_of(value, typing.get_args(hint))
+    if hint is float:  # an int is welcome where a float is asked for; a bool is not
+        return isinstance(value, int | float) and not isinstance(value, bool)
+    if hint is int:
+        return isinstance(value, int) and not isinstance(value, bool)
+    return isinstance(value, hint) if isinstance(hint, type) else True
+
+
+def _is_tuple_of(value: Any, args: tuple[Any, ...]) -> bool:
+    if not isinstance(value, tuple):
+        return False
+    if len(args) == 2 and args[1] is Ellipsis:
+        return all(_is_a(v, args[0]) for v in value)
+    return len(value) == len(args) and all(_is_a(v, a) for v, a in zip(value, args, strict=True))
+
+
+def from_mapping(cls: type[T], mapping: Mapping[str, Any], where: str = "") -> T:
+    """A config from plain data, nested configs included; unknown keys are refused by name."""
+    hints = typing.get_type_hints(cls)
+    names = [f.name for f in fields(typing.cast(Any, cls))]
+    unknown = [k for k in mapping if k not in names]
+    if unknown:
+        at = where or cls.__name__
+        raise ConfigError(f"{at}: unknown option {unknown[0]!r}; expected some of {', '.join(names)}")
+    return cls(**{k: _revive(hints[k], v, f"{where}.{k}" if where else k) for k, v in mapping.items()})
+
+
+def _revive(hint: Any, value: Any, where: str) -> Any:
+    if dataclasses.is_dataclass(hint):
+        if not isinstance(value, Mapping):
+            raise ConfigError(f"{where}: expected a section with options, got {value!r}")
+        return from_mapping(typing.cast(type, hint), value, where)
+    return tuple(value) if isinstance(value, list) else value
+
+
+def to_mapping(config: object) -> dict[str, Any]:
+    """Plain data (dicts, lists, numbers, strings) that ``from_mapping`` reads back."""
+    return {f.name: _plain(getattr(config, f.name)) for f in fields(typing.cast(Any, config))}
+
+
+def _plain(value: Any) -> Any:
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        return to_mapping(value)
+    return [_plain(v) for v in value] if isinstance(value, tuple) else value
+
+
+def load_yaml(cls: type[T], path: Path) -> T:
+    """A config from a YAML file."""
+    import yaml
+
+    try:
+        data = yaml.safe_load(path.read_text())
+    except OSError as error:
+        raise ConfigError(f"cannot read {path}: {error.strerror}") from error
+    except yaml.YAMLError as error:
+        raise ConfigError(f"{path} is not YAML: {error}") from error
+    if data is not None and not isinstance(data, Mapping):
+        raise ConfigError(f"{path}: expected options by name, got {type(data).__name__}")
+    return from_mapping(cls, data or {})
+
+
+def dump_yaml(config: object, path: Path) -> None:
+    """Write a config so that ``load_yaml`` gives it back."""
+    import yaml
+
+    path.write_text(yaml.safe_dump(to_mapping(config), sort_keys=False))

@@ -1,0 +1,182 @@
+"""The nouns of the house: what travels from one room to the next.
+
+Metres, radians, integer nanoseconds of Unix time. ``T_a_b`` takes coordinates in b to coordinates in a.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Literal
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from svfm_ros import se2
+
+__all__ = [
+    "WALK_SCHEMA",
+    "Alignment",
+    "Constraint",
+    "Forecast",
+    "MatchResult",
+    "OccupancyGrid",
+    "Pose2",
+    "Scan",
+    "SlamUpdate",
+    "Walk",
+]
+
+Array = NDArray[np.float64]
+
+WALK_SCHEMA = 1
+"""Version of what a stored walk holds; raise it when a field changes its meaning."""
+
+
+@dataclass(frozen=True, slots=True)
+class Pose2:
+    """A rigid motion of the plane; ``a @ b`` composes."""
+
+    x: float = 0.0
+    y: float = 0.0
+    theta: float = 0.0
+
+    @classmethod
+    def from_array(cls, pose: ArrayLike) -> "Pose2":
+        """From ``(3,)``: x, y, theta."""
+        x, y, theta = np.asarray(pose, dtype=float)
+        return cls(float(x), float(y), float(theta))
+
+    def as_array(self) -> Array:
+        """``(3,)``: x, y, theta."""
+        return np.array([self.x, self.y, self.theta])
+
+    def __matmul__(self, other: "Pose2") -> "Pose2":
+        return Pose2.from_array(se2.compose(self.as_array(), other.as_array()))
+
+    def inverse(self) -> "Pose2":
+        """The motion back."""
+        return Pose2.from_array(se2.inverse(self.as_array()))
+
+    def apply(self, points: ArrayLike) -> Array:
+        """Points ``(N, 2)`` carried along."""
+        return se2.apply(self.as_array(), points)
+
+
+@dataclass(frozen=True, slots=True)
+class Scan:
+    """One sweep of a 2D LiDAR, in the sensor's own frame.
+
+    ``stamp_ns`` is the time of the first beam (REP 117 and LaserScan agree); beam i is taken ``i * time_increment_s``
+    later, at angle ``angle_min + i * angle_step``. Beams without an echo are NaN, inf or out of range: all are legal.
+    """
+
+    stamp_ns: int
+    ranges: NDArray[np.float32]  # (N,)
+    angle_min: float
+    angle_step: float
+    range_min: float
+    range_max: float
+    scan_time_s: float = 0.0
+    time_increment_s: float = 0.0
+
+    def angles(self) -> Array:
+        """Beam angles ``(N,)``, counter-clockwise from the sensor's x axis."""
+        return self.angle_min + self.angle_step * np.arange(len(self.ranges))
+
+
+@dataclass(frozen=True, slots=True)
+class MatchResult:
+    """How well one set of points was laid onto another."""
+
+    T_target_source: Pose2
+    converged: bool
+    iterations: int
+    inlier_ratio: float
+    rmse_m: float
+    information: Array  # (3, 3), of x, y, theta at T_target_source, in the target's axes
+
+
+@dataclass(frozen=True, slots=True)
+class Constraint:
+    """One measured motion between two nodes of a pose graph."""
+
+    from_id: int
+    to_id: int
+    T_from_to: Pose2
+    information: Array  # (3, 3), in the axes of from
+    kind: Literal["odometry", "submap", "loop", "prior"]
+
+
+@dataclass(frozen=True, slots=True)
+class SlamUpdate:
+    """What one scan changed."""
+
+    stamp_ns: int
+    T_map_base: Pose2
+    covariance: Array  # (3, 3), of x, y, theta in the map's axes
+    match: MatchResult | None  # None where the scan could not be used
+    loops: tuple[Constraint, ...] = ()
+    map_changed: bool = False
+    reason: str = ""  # why a scan was left out, tracking was lost or the pose jumped; empty when all is well
+
+
+@dataclass(frozen=True, slots=True)
+class OccupancyGrid:
+    """Probability of being occupied, cell by cell."""
+
+    prob: NDArray[np.float32]  # (H, W), row 0 at the lowest y, NaN unknown
+    resolution_m: float
+    T_map_grid: Pose2 = field(default_factory=Pose2)  # the lower left corner of cell (0, 0)
+
+
+@dataclass(frozen=True, slots=True)
+class Walk:
+    """One walk as it was recorded, in a frame of its own until an ``Alignment`` places it."""
+
+    walk_id: str
+    resident: str
+    stamps_ns: NDArray[np.int64]  # (T,), strictly increasing
+    poses: Array  # (T, 3)
+    points: Array = field(default_factory=lambda: np.empty((0, 2)))  # (P, 2), what the LiDAR saw, same frame
+    schema: int = WALK_SCHEMA
+
+    @property
+    def xy(self) -> Array:
+        """Positions ``(T, 2)``."""
+        return self.poses[:, :2]
+
+    @property
+    def times_s(self) -> Array:
+        """Seconds since the first position ``(T,)``."""
+        return (self.stamps_ns - self.stamps_ns[0]) * 1e-9
+
+    def placed(self, T_house_walk: Pose2) -> "Walk":
+        """The same walk in the house's frame."""
+        poses = se2.compose(T_house_walk.as_array(), self.poses)
+        return Walk(self.walk_id, self.resident, self.stamps_ns, poses, T_house_walk.apply(self.points), self.schema)
+
+
+@dataclass(frozen=True, slots=True)
+class Alignment:
+    """Where a walk belongs in the house; kept apart from the walk, so that aligning anew loses nothing."""
+
+    walk_id: str
+    T_house_walk: Pose2
+    match: MatchResult | None
+    accepted: bool
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Forecast:
+    """Where someone may be in the next seconds: samples of whole paths, and what follows from them."""
+
+    stamp_ns: int
+    frame: str
+    times_s: Array  # (K,), from the stamp on
+    samples_xy: Array  # (S, K, 2)
+    component: NDArray[np.int64]  # (S,), the field each sample follows at its end
+    shares: Mapping[str, float]  # place -> probability of ending there; they add up to one
+    entropy: float  # of the shares, in nats
+    walks: int  # how many recorded walks the forecast rests on
+    model_id: str
+    known: bool = True  # False where no walk ever came near: the samples then mean nothing
