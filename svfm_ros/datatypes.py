@@ -23,6 +23,7 @@ __all__ = [
     "Scan",
     "SlamUpdate",
     "Walk",
+    "WalkWindows",
 ]
 
 Array = NDArray[np.float64]
@@ -164,6 +165,63 @@ class Alignment:
     match: MatchResult | None
     accepted: bool
     reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class WalkWindows:
+    """Walks on one common tick of the clock, padded to one length: what training eats.
+
+    Row n is one walk, or a piece of one (pieces share the walk's id); ``xy[n, i]`` is where it was ``i * dt_s`` after its
+    ``start_ns``. Valid steps come first; the padding behind them repeats the last position, so it is always finite.
+    """
+
+    xy: Array  # (N, T, 2), in the frame named below
+    valid: NDArray[np.bool_]  # (N, T)
+    dt_s: float
+    start_ns: NDArray[np.int64]  # (N,)
+    start_hour: Array  # (N,), local hour in [0, 24)
+    walk_ids: tuple[str, ...]  # (N,)
+    residents: tuple[str, ...]  # (N,)
+    frame: str = "map"
+    time_zone: str = "UTC"  # the zone start_hour is told in
+
+    def __len__(self) -> int:
+        return len(self.walk_ids)
+
+    @property
+    def lengths(self) -> NDArray[np.int64]:
+        """Valid steps of each row ``(N,)``."""
+        return np.asarray(self.valid.sum(axis=1), dtype=np.int64)
+
+    @property
+    def times_s(self) -> Array:
+        """Seconds since the row's start ``(T,)``."""
+        return self.dt_s * np.arange(self.valid.shape[1])
+
+    @property
+    def hours(self) -> Array:
+        """Local hour of every step ``(N, T)``, in [0, 24)."""
+        return np.asarray((self.start_hour[:, None] + self.times_s / 3600.0) % 24.0)
+
+    @property
+    def end_xy(self) -> Array:
+        """Where each row ends ``(N, 2)``."""
+        return np.asarray(self.xy[np.arange(len(self)), np.maximum(self.lengths - 1, 0)])
+
+    def select(self, rows: ArrayLike) -> "WalkWindows":
+        """Some of the rows, by index or by mask ``(N,)``, in the order asked for."""
+        index = np.arange(len(self))[np.asarray(rows)]
+        return WalkWindows(
+            self.xy[index],
+            self.valid[index],
+            self.dt_s,
+            self.start_ns[index],
+            self.start_hour[index],
+            tuple(self.walk_ids[i] for i in index),
+            tuple(self.residents[i] for i in index),
+            self.frame,
+            self.time_zone,
+        )
 
 
 @dataclass(frozen=True, slots=True)
