@@ -81,7 +81,7 @@ class Scan:
 
     def angles(self) -> Array:
         """Beam angles ``(N,)``, counter-clockwise from the sensor's x axis."""
-        return self.angle_min + self.angle_step * np.arange(len(self.ranges))
+        return np.asarray(self.angle_min + self.angle_step * np.arange(len(self.ranges)), dtype=np.float64)
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,7 +148,7 @@ class Walk:
     @property
     def times_s(self) -> Array:
         """Seconds since the first position ``(T,)``."""
-        return (self.stamps_ns - self.stamps_ns[0]) * 1e-9
+        return np.asarray((self.stamps_ns - self.stamps_ns[0]) * 1e-9, dtype=np.float64)
 
     def placed(self, T_house_walk: Pose2) -> "Walk":
         """The same walk in the house's frame."""
@@ -171,8 +171,8 @@ class Alignment:
 class WalkWindows:
     """Walks on one common tick of the clock, padded to one length: what training eats.
 
-    Row n is one walk, or a piece of one (pieces share the walk's id); ``xy[n, i]`` is where it was ``i * dt_s`` after its
-    ``start_ns``. Valid steps come first; the padding behind them repeats the last position, so it is always finite.
+    Row n is one walk, or a piece of one (pieces share the walk's id); ``xy[n, i]`` is where it was ``i * dt_s`` after
+    its ``start_ns``. Valid steps come first; the padding behind them repeats the last position, so it is finite.
     """
 
     xy: Array  # (N, T, 2), in the frame named below
@@ -196,7 +196,7 @@ class WalkWindows:
     @property
     def times_s(self) -> Array:
         """Seconds since the row's start ``(T,)``."""
-        return self.dt_s * np.arange(self.valid.shape[1])
+        return np.asarray(self.dt_s * np.arange(self.valid.shape[1], dtype=np.float64))
 
     @property
     def hours(self) -> Array:
