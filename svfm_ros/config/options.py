@@ -1,7 +1,7 @@
 """Frozen dataclasses as configuration: each option carries its help, its range and whether it may change at run time.
 
-A config is built with ``option(...)`` fields, checked when it is made, read with ``from_mapping`` (which refuses unknown
-keys) and written with ``to_mapping``. YAML files may nest one section per room.
+A config is built with ``option(...)`` fields, checked when it is made, read with ``from_mapping`` (which refuses
+unknown keys) and written with ``to_mapping``. YAML files may nest one section per room.
 """
 
 import dataclasses

@@ -1,0 +1,1 @@
+"""Walks: cut from the trajectory, stored, placed in the house's frame, named by where they end."""

@@ -1,0 +1,35 @@
+# Two commands matter: `make demo` and `make test`. Both set up .venv by themselves.
+SHELL := /bin/bash
+.SHELLFLAGS := -eu -o pipefail -c
+.DEFAULT_GOAL := help
+BIN := .venv/bin
+
+# ROS 2 traffic stays on this machine; each run talks in a domain of its own (see test/conftest.py and `svfm demo`).
+export ROS_AUTOMATIC_DISCOVERY_RANGE := LOCALHOST
+
+.PHONY: help setup demo test test-slow lint format bench
+
+help: ## what there is to type
+	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  make \1\t/' | expand -t 22
+
+setup: ## make .venv with everything that is needed
+	@scripts/setup.sh
+
+demo: setup ## simulated walks, replayed through real ROS 2 nodes
+	@$(BIN)/svfm demo --out out/demo
+
+test: lint ## all tests that finish within ten minutes, with the linters first
+	@$(BIN)/python -m pytest -m "not slow" --cov=svfm_ros --cov-report=term:skip-covered
+
+test-slow: setup ## the tests that take longer
+	@$(BIN)/python -m pytest -m slow
+
+lint: setup ## ruff (format and rules) and mypy
+	@$(BIN)/ruff format --check --quiet . && $(BIN)/ruff check --quiet . && $(BIN)/mypy --no-error-summary
+
+format: setup ## let ruff format and mend what it can
+	@$(BIN)/ruff format . && $(BIN)/ruff check --fix .
+
+bench: ## every benchmark, us and the peers
+	@scripts/setup.sh bench
+	@$(BIN)/svfm bench $(BENCH_ARGS)
