@@ -1,0 +1,13 @@
+"""Every run of the tests talks over loopback only, in a ROS domain of its own."""
+
+import os
+import random
+
+# Jazzy leaves field checks of messages off; a wrong type would then pass silently.
+os.environ["ROS_PYTHON_CHECK_FIELDS"] = "1"
+os.environ["ROS_AUTOMATIC_DISCOVERY_RANGE"] = "LOCALHOST"
+# 1 to 101: the domains whose ports stay below the range that the system hands out to others.
+os.environ.setdefault("ROS_DOMAIN_ID", str(random.SystemRandom().randint(1, 101)))
+# Tests share two cores: libraries that start a thread per core only get in each other's way.
+for name in ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS"):
+    os.environ.setdefault(name, "1")
