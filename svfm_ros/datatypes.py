@@ -3,7 +3,7 @@
 Metres, radians, integer nanoseconds of Unix time. ``T_a_b`` takes coordinates in b to coordinates in a.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
@@ -19,6 +19,8 @@ __all__ = [
     "Forecast",
     "MatchResult",
     "OccupancyGrid",
+    "Place",
+    "Places",
     "Pose2",
     "Scan",
     "SlamUpdate",
@@ -222,6 +224,57 @@ class WalkWindows:
             self.frame,
             self.time_zone,
         )
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """A spot people walk to: a disc in the house's frame with a name and a colour to draw it in."""
+
+    name: str
+    x: float
+    y: float
+    radius_m: float
+    colour: str  # "#rrggbb"
+
+    @property
+    def rgb(self) -> tuple[float, float, float]:
+        """Red, green and blue in [0, 1]."""
+        red, green, blue = bytes.fromhex(self.colour[1:])
+        return red / 255.0, green / 255.0, blue / 255.0
+
+
+@dataclass(frozen=True, slots=True)
+class Places:
+    """The places of one house, in a fixed order."""
+
+    places: tuple[Place, ...] = ()
+
+    def __len__(self) -> int:
+        return len(self.places)
+
+    def __iter__(self) -> Iterator[Place]:
+        return iter(self.places)
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Their names, in order."""
+        return tuple(p.name for p in self.places)
+
+    @property
+    def centres(self) -> Array:
+        """Their middles ``(P, 2)``."""
+        return np.array([(p.x, p.y) for p in self.places], dtype=float).reshape(-1, 2)
+
+    def assign(self, xy: ArrayLike) -> NDArray[np.int64]:
+        """For positions ``(..., 2)`` the index of the nearest place that holds them, -1 where none does ``(...)``."""
+        points = np.asarray(xy, dtype=float)
+        if not self.places:
+            return np.full(points.shape[:-1], -1, dtype=np.int64)
+        distance = np.linalg.norm(points[..., None, :] - self.centres, axis=-1)  # (..., P)
+        distance[~(distance <= np.array([p.radius_m for p in self.places]))] = np.inf  # a NaN position is nowhere
+        nearest = np.argmin(distance, axis=-1)
+        held = np.isfinite(np.take_along_axis(distance, nearest[..., None], axis=-1)[..., 0])
+        return np.where(held, nearest, -1).astype(np.int64)
 
 
 @dataclass(frozen=True, slots=True)
