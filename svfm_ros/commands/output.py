@@ -4,24 +4,16 @@ import json
 import sys
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from typing import Any
 
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 from rich.table import Table
 
+from svfm_ros.checks import Check
+
 __all__ = ["Check", "add_json_argument", "exit_code", "print_json", "print_table", "progress", "report"]
-
-
-@dataclass(frozen=True, slots=True)
-class Check:
-    """One figure and the bar it is held against."""
-
-    name: str
-    value: float
-    bar: str  # as a person would write it: "<= 0.05", ">= 50"
-    ok: bool
 
 
 def add_json_argument(parser: Any) -> None:
