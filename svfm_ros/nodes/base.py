@@ -1,0 +1,45 @@
+"""What every node of ours shares: parameters from a config, and one way to be closed."""
+
+from collections.abc import Collection
+from typing import Any, Generic, TypeVar
+
+from rclpy.node import Node
+
+from svfm_ros.nodes.parameters import Parameters
+
+__all__ = ["ConfiguredNode"]
+
+T = TypeVar("T")
+
+
+class ConfiguredNode(Node, Generic[T]):
+    """A node whose parameters are the options of ``config_class``.
+
+    ``node_options`` go to rclpy's ``Node`` as they are (namespace, context, parameter_overrides, cli_args), so that the
+    same class serves a process of its own and a composition.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        config_class: type[T],
+        *,
+        live_sections: Collection[str] = (),
+        elsewhere: Collection[str] = (),
+        **node_options: Any,
+    ) -> None:
+        super().__init__(name, **node_options)
+        try:
+            self.parameters: Parameters[T] = Parameters(self, config_class, live_sections, elsewhere)
+        except BaseException:
+            self.destroy_node()
+            raise
+
+    @property
+    def config(self) -> T:
+        """As the parameters say it now."""
+        return self.parameters.config
+
+    def close(self) -> None:
+        """Stop what runs beside the callbacks and leave the graph; nodes with threads or files extend this."""
+        self.destroy_node()
