@@ -1,0 +1,259 @@
+"""People walking through a house: the paper's protocol, habits by the hour, whole days.
+
+All three give ground truth in the frame ``map``. Walks are drawn many at a time, one batch per pair of places; the
+same house, config and seed give the same walks.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from svfm_ros.clock import NS_PER_S, hours_of_day, parse_local_time
+from svfm_ros.config.sim import HabitConfig, WalkerConfig
+from svfm_ros.datatypes import Walk
+from svfm_ros.errors import DataError, UsageError
+from svfm_ros.sim.gait import TimedPaths, time_paths, walk_poses
+from svfm_ros.sim.habits import is_night, next_place_shares
+from svfm_ros.sim.house import House
+from svfm_ros.sim.paths import draw_paths, draw_stops
+from svfm_ros.sim.routes import RouteBook
+
+__all__ = ["ANCHOR", "LabelledWalk", "route_book", "simulate_days", "simulate_habit", "simulate_protocol"]
+
+Array = NDArray[np.float64]
+
+ANCHOR = "couch"
+"""Where the walks of the paper begin."""
+
+_MARGIN_M = 0.04  # between two nodes of the clearance grid, a wall may be this much nearer than the nodes say
+_DAY_S = 86400
+_PROTOCOL_HOUR_H = 10
+_PROTOCOL_GAP_S = 60.0
+_LONGEST_TRIES = 50
+
+
+@dataclass(frozen=True, slots=True)
+class LabelledWalk:
+    """A walk and what its walker had in mind."""
+
+    walk: Walk
+    origin: str
+    destination: str
+
+
+@dataclass(frozen=True, slots=True)
+class _Trip:
+    """A walk that is to be made."""
+
+    origin: str
+    destination: str
+    start_ns: int
+    start_xy: Array | None = None  # None: draw one
+    stop_xy: Array | None = None
+
+
+def route_book(house: House, config: WalkerConfig | None = None) -> RouteBook:
+    """The ways through a house; pass it to several simulations to search them only once."""
+    config = config or WalkerConfig()
+    return RouteBook(house, config.body_radius_m + config.sway_m + _MARGIN_M)
+
+
+def simulate_protocol(
+    house: House,
+    config: WalkerConfig | None = None,
+    seed: int = 0,
+    repeats: int = 10,
+    origin: str = ANCHOR,
+    targets: Sequence[str] | None = None,
+    habits: HabitConfig | None = None,
+    book: RouteBook | None = None,
+) -> list[LabelledWalk]:
+    """The paper's recordings: from the couch to each target, ``repeats`` times each, in random order."""
+    config, habits = config or WalkerConfig(), habits or HabitConfig()
+    targets = tuple(targets or (n for n in house.place_names() if n != origin))
+    rng = np.random.default_rng([seed, 1])
+    order = rng.permutation(np.repeat(np.arange(len(targets)), repeats))
+    first = parse_local_time(f"{habits.first_day}T{_PROTOCOL_HOUR_H:02d}:00", habits.time_zone)
+    starts = first + np.rint(np.arange(len(order)) * _PROTOCOL_GAP_S * NS_PER_S).astype(np.int64)
+    trips = [_Trip(origin, targets[k], int(t)) for k, t in zip(order, starts, strict=True)]
+    return _walk(book or route_book(house, config), trips, config, rng, (config.shortest_s, config.longest_s))
+
+
+def simulate_habit(
+    house: House,
+    config: WalkerConfig | None = None,
+    seed: int = 0,
+    count: int = 160,
+    origin: str = ANCHOR,
+    habits: HabitConfig | None = None,
+    hours: tuple[float, float] = (0.0, 24.0),
+    shares: Mapping[str, float] | None = None,
+    book: RouteBook | None = None,
+) -> list[LabelledWalk]:
+    """``count`` walks from one place, about 20 a day, at any time between two hours of the day.
+
+    The hour decides where they go, as ``habits`` say; ``shares`` (place to probability) overrides that. Walks are in
+    order of time and last 5 to 10 s like those of the protocol.
+    """
+    config, habits = config or WalkerConfig(), habits or HabitConfig()
+    rng = np.random.default_rng([seed, 2])
+    starts = _starts_within(count, hours, habits, rng)
+    clock = hours_of_day(starts, habits.time_zone)
+    names = house.place_names()
+    table = np.stack([_leaving(house, habits, origin, float(h), shares) for h in clock]) if count else np.empty((0, 1))
+    chosen = (rng.uniform(size=(count, 1)) > np.cumsum(table, axis=1)).sum(axis=1)
+    trips = [_Trip(origin, names[int(k)], int(t)) for k, t in zip(chosen, starts, strict=True)]
+    return _walk(book or route_book(house, config), trips, config, rng, (config.shortest_s, config.longest_s))
+
+
+def simulate_days(
+    house: House,
+    config: WalkerConfig | None = None,
+    seed: int = 0,
+    days: float = 1.0,
+    habits: HabitConfig | None = None,
+    start_hour: float = 8.0,
+    origin: str = ANCHOR,
+    book: RouteBook | None = None,
+) -> list[LabelledWalk]:
+    """Free living: walk, stay, walk on from there, for ``days`` (or a part of one) from an hour of the first day on."""
+    config, habits = config or WalkerConfig(), habits or HabitConfig()
+    book = book or route_book(house, config)
+    rng = np.random.default_rng([seed, 3])
+    begin = parse_local_time(f"{habits.first_day}T00:00", habits.time_zone) + round(start_hour * 3600 * NS_PER_S)
+    visits = _visits(house, habits, origin, begin, begin + round(days * _DAY_S * NS_PER_S), rng)
+    spots = _spots(book, [v.destination for v in visits], rng)
+    spots = np.concatenate([draw_stops(book, house.place(origin), 1, rng), spots])
+    trips = [_Trip(v.origin, v.destination, v.start_ns, spots[i], spots[i + 1]) for i, v in enumerate(visits)]
+    walks = _walk(book, trips, config, rng, None)
+    return _after_each_other(walks)
+
+
+def _starts_within(
+    count: int, hours: tuple[float, float], habits: HabitConfig, rng: np.random.Generator
+) -> NDArray[np.int64]:
+    """Unix times in order, spread over days and over the hours asked for."""
+    low, high = hours
+    if not 0.0 <= low < high <= 24.0:
+        raise UsageError(f"expected hours with 0 <= from < to <= 24, got {low} to {high}")
+    midnight = parse_local_time(f"{habits.first_day}T00:00", habits.time_zone)
+    day = rng.integers(max(1, count // 20), size=count)
+    seconds = day * _DAY_S + rng.uniform(low, high, size=count) * 3600.0
+    return np.sort(midnight + np.rint(seconds * 1e3).astype(np.int64) * 1_000_000)
+
+
+def _leaving(house: House, habits: HabitConfig, origin: str, hour: float, shares: Mapping[str, float] | None) -> Array:
+    """Shares of the places other than the origin."""
+    names = house.place_names()
+    if shares is not None:
+        unknown = [n for n in shares if n not in names]
+        if unknown:
+            raise DataError(f"{house.name}: expected shares of {', '.join(names)}, got {unknown[0]!r}")
+        table = np.array([float(shares.get(n, 0.0)) for n in names])
+    else:
+        table = next_place_shares(house, habits, origin, hour)
+    table[names.index(origin)] = 0.0
+    if not table.sum() > 0.0:
+        raise DataError(f"expected somewhere to go from {origin!r} at {hour:.1f} h, got no share above 0")
+    return np.asarray(table / table.sum())
+
+
+def _visits(
+    house: House, habits: HabitConfig, origin: str, begin_ns: int, end_ns: int, rng: np.random.Generator
+) -> list[_Trip]:
+    """When someone gets up, and to go where; a draw of the place they are at means staying longer."""
+    names = house.place_names()
+    here, now = origin, begin_ns
+    trips: list[_Trip] = []
+    while True:
+        hour = float(hours_of_day(np.array([now]), habits.time_zone)[0])
+        stay = habits.dwell_s * float(np.exp(habits.dwell_spread * rng.standard_normal()))
+        night = habits.profile != "wandering" and is_night(hour, habits)
+        now += round(stay * (habits.night_dwell_factor if night else 1.0) * NS_PER_S)
+        if now >= end_ns:
+            return trips
+        hour = float(hours_of_day(np.array([now]), habits.time_zone)[0])
+        there = names[int(rng.choice(len(names), p=next_place_shares(house, habits, here, hour)))]
+        if there != here:
+            trips.append(_Trip(here, there, now))
+            here = there
+
+
+def _spots(book: RouteBook, names: Sequence[str], rng: np.random.Generator) -> Array:
+    """Where exactly each visit ends ``(len(names), 2)``."""
+    spots = np.empty((len(names), 2))
+    for name in sorted(set(names)):
+        rows = [i for i, n in enumerate(names) if n == name]
+        spots[rows] = draw_stops(book, book.house.place(name), len(rows), rng)
+    return spots
+
+
+def _after_each_other(walks: list[LabelledWalk]) -> list[LabelledWalk]:
+    """Nobody leaves before they have arrived: a walk that would start too early starts a second after the last one."""
+    out: list[LabelledWalk] = []
+    free_ns = 0
+    for labelled in walks:
+        walk = labelled.walk
+        late = max(0, free_ns - int(walk.stamps_ns[0]))
+        if late:
+            walk = Walk(walk.walk_id, walk.resident, walk.stamps_ns + late, walk.poses)
+        out.append(LabelledWalk(walk, labelled.origin, labelled.destination))
+        free_ns = int(walk.stamps_ns[-1]) + NS_PER_S
+    return out
+
+
+def _walk(
+    book: RouteBook,
+    trips: Sequence[_Trip],
+    config: WalkerConfig,
+    rng: np.random.Generator,
+    duration_s: tuple[float, float] | None,
+) -> list[LabelledWalk]:
+    """Make all trips, one batch per pair of places."""
+    walks: list[LabelledWalk | None] = [None] * len(trips)
+    for pair in sorted({(t.origin, t.destination) for t in trips}):
+        rows = [i for i, t in enumerate(trips) if (t.origin, t.destination) == pair]
+        timed = _time_trips(book, [trips[i] for i in rows], config, rng, duration_s)
+        for i, (t, poses) in zip(rows, walk_poses(timed, config, rng), strict=True):
+            stamps = trips[i].start_ns + np.rint(t * NS_PER_S).astype(np.int64)
+            walks[i] = LabelledWalk(Walk(f"walk-{i:05d}", "resident", stamps, poses), *pair)
+    return [w for w in walks if w is not None]
+
+
+def _time_trips(
+    book: RouteBook,
+    trips: Sequence[_Trip],
+    config: WalkerConfig,
+    rng: np.random.Generator,
+    duration_s: tuple[float, float] | None,
+) -> TimedPaths:
+    """Paths and speeds of one batch; walks outside of the duration are drawn again."""
+    low, high = duration_s or (0.0, np.inf)
+    kept: list[TimedPaths] = []
+    missing = list(trips)
+    for _ in range(_LONGEST_TRIES):
+        timed = _draw_trips(book, missing, config, rng)
+        ok = (timed.duration_s() >= low) & (timed.duration_s() <= high)
+        kept.append(timed.rows(ok))
+        missing = [t for t, fine in zip(missing, ok, strict=True) if not fine]
+        if not missing:
+            return TimedPaths.join(kept)
+    trip = missing[0]
+    seconds = float(np.median(timed.duration_s()))
+    raise DataError(
+        f"{book.house.name}: expected walks of {low:g} to {high:g} s from {trip.origin!r} to {trip.destination!r}, "
+        f"got about {seconds:.1f} s"
+    )
+
+
+def _draw_trips(book: RouteBook, trips: Sequence[_Trip], config: WalkerConfig, rng: np.random.Generator) -> TimedPaths:
+    origin, destination = trips[0].origin, trips[0].destination
+    starts = draw_stops(book, book.house.place(origin), len(trips), rng)
+    stops = draw_stops(book, book.house.place(destination), len(trips), rng)
+    for i, trip in enumerate(trips):
+        starts[i] = starts[i] if trip.start_xy is None else trip.start_xy
+        stops[i] = stops[i] if trip.stop_xy is None else trip.stop_xy
+    paths = draw_paths(book, origin, destination, starts, stops, config.lateral_spread_m, rng)
+    return time_paths(paths, config, rng)
