@@ -1,0 +1,118 @@
+"""The map that a scan is laid onto: points with normals of some keyframes, merged, and quick to look up.
+
+Points of many keyframes that fall into one small cell and face the same way become one, the mean of them: the noise of
+single scans averages out and the cost of a match no longer depends on how often a wall was seen.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from svfm_ros.compiled import kernel
+from svfm_ros.correlative import Pyramid, pyramid_from_points
+from svfm_ros.slam.keyframes import Pool
+
+__all__ = ["BUCKET_M", "LocalMap", "build_local_map"]
+
+Array = NDArray[np.float64]
+Ints = NDArray[np.int64]
+
+BUCKET_M = 0.15  # side of the cells that points are found by
+MERGE_M = 0.05  # side of the cells in which points become one
+_COARSE_M = 0.1  # resolution of the coarse search
+_COARSE_DEPTH = 4
+
+
+@dataclass(frozen=True, slots=True)
+class LocalMap:
+    """Merged points sorted by bucket; ``starts`` (rows * columns + 1,) says where each bucket begins."""
+
+    points: Array  # (M, 5): x, y, normal x, normal y, how many points it stands for
+    starts: Ints
+    columns: int
+    origin: Array  # (2,), lower left corner of bucket (0, 0)
+    pyramid: Pyramid
+
+
+def build_local_map(pool: Pool, poses: Array, ids: Ints, centre: Array, reach_m: float) -> LocalMap:
+    """From the keyframes named by ``ids`` with poses ``(K, 3)``; points farther than the reach are left out."""
+    merged = _merge(pool.points, pool.starts, poses, ids, centre, reach_m, MERGE_M)
+    low = merged[:, :2].min(axis=0) - BUCKET_M if len(merged) else np.array(centre[:2], dtype=float)
+    high = merged[:, :2].max(axis=0) + BUCKET_M if len(merged) else low + BUCKET_M
+    columns, rows = (np.ceil((high - low) / BUCKET_M).astype(int) + 1).tolist()
+    sorted_points, starts = _sort_into_buckets(merged, low, rows, columns)
+    pyramid = pyramid_from_points(sorted_points[:, :2], _COARSE_M, _COARSE_DEPTH)
+    return LocalMap(sorted_points, starts, columns, low, pyramid)
+
+
+@kernel
+def _facing(nx: float, ny: float) -> int:
+    """One of eight directions."""
+    steep = 1 if abs(ny) > abs(nx) else 0
+    return (4 if nx < 0.0 else 0) + (2 if ny < 0.0 else 0) + steep
+
+
+@kernel
+def _merge(
+    pool: NDArray[np.float32], starts: Ints, poses: Array, ids: Ints, centre: Array, reach_m: float, cell_m: float
+) -> Array:
+    """Means of points by cell and by one of eight directions of the normal: ``(M, 5)``. A hash table finds the cell."""
+    count = 0
+    for k in ids:
+        count += starts[k + 1] - starts[k]
+    bits = 8
+    while (1 << bits) < 2 * count + 2:
+        bits += 1
+    mask = (1 << bits) - 1
+    table, keys, out = np.full(1 << bits, -1, dtype=np.int32), np.empty(count, dtype=np.int64), np.zeros((count, 5))
+    m = 0
+    for k in ids:
+        c, s = np.cos(poses[k, 2]), np.sin(poses[k, 2])
+        for i in range(starts[k], starts[k + 1]):
+            if pool[i, 2] == 0.0 and pool[i, 3] == 0.0:
+                continue
+            x = poses[k, 0] + c * pool[i, 0] - s * pool[i, 1]
+            y = poses[k, 1] + s * pool[i, 0] + c * pool[i, 1]
+            if max(abs(x - centre[0]), abs(y - centre[1])) > reach_m:
+                continue
+            nx, ny = c * pool[i, 2] - s * pool[i, 3], s * pool[i, 2] + c * pool[i, 3]
+            ix, iy = int(np.floor(x / cell_m)) + (1 << 20), int(np.floor(y / cell_m)) + (1 << 20)
+            key = ((ix << 24) | iy) << 3 | _facing(nx, ny)
+            slot = ((key * 0x9E3779B97F4A7C15) >> 40) & mask
+            while table[slot] >= 0 and keys[table[slot]] != key:
+                slot = (slot + 1) & mask
+            if table[slot] < 0:
+                table[slot], keys[m] = m, key
+                m += 1
+            row = out[table[slot]]
+            row[0] += x
+            row[1] += y
+            row[2] += nx
+            row[3] += ny
+            row[4] += 1.0
+    for i in range(m):
+        row = out[i]
+        length = np.sqrt(row[2] * row[2] + row[3] * row[3])
+        row[0] /= row[4]
+        row[1] /= row[4]
+        row[2] /= length
+        row[3] /= length
+    return out[:m]
+
+
+@kernel
+def _sort_into_buckets(points: Array, origin: Array, rows: int, columns: int) -> tuple[Array, Ints]:
+    n = len(points)
+    bucket, starts = np.empty(n, dtype=np.int64), np.zeros(rows * columns + 1, dtype=np.int64)
+    for i in range(n):
+        r, c = int((points[i, 1] - origin[1]) / BUCKET_M), int((points[i, 0] - origin[0]) / BUCKET_M)
+        bucket[i] = r * columns + c
+        starts[bucket[i] + 1] += 1
+    for b in range(rows * columns):
+        starts[b + 1] += starts[b]
+    fill, out = starts[:-1].copy(), np.empty_like(points)
+    for i in range(n):
+        out[fill[bucket[i]]] = points[i]
+        fill[bucket[i]] += 1
+    return out, starts

@@ -1,0 +1,158 @@
+"""From a raw sweep to a cloud: gates, undistortion, surface normals, thinning that keeps far and sparse structure."""
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from svfm_ros.compiled import kernel
+from svfm_ros.config.slam import SlamConfig
+from svfm_ros.datatypes import Scan
+
+__all__ = ["Cloud", "cloud_from_scan", "undistorted"]
+
+Array = NDArray[np.float64]
+
+_NORMAL_BEAMS = 8  # neighbours to either side that may speak for a normal
+_NORMAL_RADIUS_M = 0.12
+_FLATNESS = 0.15  # least over greatest spread of the neighbours; above it there is no line to speak of
+
+
+@dataclass(frozen=True, slots=True)
+class Cloud:
+    """Points of one scan in the sensor's frame at the time of its first beam.
+
+    A normal faces the sensor; it is (0, 0) where the neighbourhood is no line. ``times_s`` counts from the first beam.
+    """
+
+    points: Array  # (N, 2)
+    normals: Array  # (N, 2)
+    times_s: Array  # (N,)
+
+    def __len__(self) -> int:
+        return len(self.points)
+
+
+def cloud_from_scan(scan: Scan, twist: Array, config: SlamConfig) -> Cloud:
+    """Gate, undistort by the motion ``twist`` (3,) (vx, vy, omega per second, sensor's axes), find normals, thin."""
+    low = max(float(scan.range_min), config.range_min_m)
+    high = min(float(scan.range_max) * 0.999, config.range_max_m)
+    ranges = np.asarray(scan.ranges, dtype=np.float64).ravel()
+    points, times_s, spacing = _to_points(
+        ranges, scan.angle_min, scan.angle_step, low, high, scan.time_increment_s, twist
+    )
+    normals = _normals(points, spacing)
+    return Cloud(*_thin(points, normals, times_s, config.thinning_m, config.max_points))
+
+
+def undistorted(cloud: Cloud, old_twist: Array, new_twist: Array) -> Cloud:
+    """The same cloud, had the sensor moved by another twist during the sweep; normals are turned along."""
+    points, normals = _re_undistort(cloud.points, cloud.normals, cloud.times_s, old_twist, new_twist)
+    return Cloud(points, normals, cloud.times_s)
+
+
+@kernel
+def _carry(x: float, y: float, vx: float, vy: float, omega: float, t: float) -> tuple[float, float]:
+    """A point seen at time t, in the frame of time zero, under a constant twist."""
+    a = omega * t
+    if abs(a) < 1e-6:
+        sx, sy = vx * t, vy * t
+    else:
+        s, c = np.sin(a) / omega, (1.0 - np.cos(a)) / omega
+        sx, sy = s * vx - c * vy, c * vx + s * vy
+    ca, sa = np.cos(a), np.sin(a)
+    return sx + ca * x - sa * y, sy + sa * x + ca * y
+
+
+@kernel
+def _to_points(
+    ranges: Array, angle_min: float, angle_step: float, low: float, high: float, beam_s: float, twist: Array
+) -> tuple[Array, Array, Array]:
+    n = len(ranges)
+    points, times, spacing = np.empty((n, 2)), np.empty(n), np.empty(n)
+    m = 0
+    for i in range(n):
+        r = ranges[i]
+        if not (r >= low and r <= high):  # NaN fails both
+            continue
+        a, t = angle_min + angle_step * i, beam_s * i
+        points[m, 0], points[m, 1] = _carry(r * np.cos(a), r * np.sin(a), twist[0], twist[1], twist[2], t)
+        times[m], spacing[m] = t, r * abs(angle_step)
+        m += 1
+    return points[:m], times[:m], spacing[:m]
+
+
+@kernel
+def _normals(points: Array, spacing: Array) -> Array:
+    n = len(points)
+    normals = np.zeros((n, 2))
+    for i in range(n):
+        x, y = points[i, 0], points[i, 1]
+        radius = max(_NORMAL_RADIUS_M, 3.0 * spacing[i])
+        k, sx, sy, sxx, sxy, syy = 0, 0.0, 0.0, 0.0, 0.0, 0.0
+        for j in range(max(0, i - _NORMAL_BEAMS), min(n, i + _NORMAL_BEAMS + 1)):
+            dx, dy = points[j, 0] - x, points[j, 1] - y
+            if dx * dx + dy * dy <= radius * radius:
+                k += 1
+                sx += dx
+                sy += dy
+                sxx += dx * dx
+                sxy += dx * dy
+                syy += dy * dy
+        if k < 3:
+            continue
+        cxx, cxy, cyy = sxx / k - (sx / k) ** 2, sxy / k - sx * sy / (k * k), syy / k - (sy / k) ** 2
+        half, root = 0.5 * (cxx + cyy), np.sqrt(0.25 * (cxx - cyy) ** 2 + cxy * cxy)
+        if root <= 0.0 or half - root > _FLATNESS * _FLATNESS * (half + root):
+            continue
+        angle = 0.5 * np.arctan2(2.0 * cxy, cxx - cyy)  # of the line
+        nx, ny = -np.sin(angle), np.cos(angle)
+        sign = -1.0 if nx * x + ny * y > 0.0 else 1.0
+        normals[i, 0], normals[i, 1] = sign * nx, sign * ny
+    return normals
+
+
+@kernel
+def _thin(points: Array, normals: Array, times: Array, step: float, most: int) -> tuple[Array, Array, Array]:
+    """Means of runs no longer than ``step`` along the contour; the step grows until at most ``most`` are left."""
+    n = len(points)
+    out_p, out_n, out_t = np.empty((n, 2)), np.empty((n, 2)), np.empty(n)
+    while True:
+        m, i = 0, 0
+        while i < n:
+            x0, y0 = points[i, 0], points[i, 1]
+            k, sx, sy, st, snx, sny = 0, 0.0, 0.0, 0.0, 0.0, 0.0
+            while i < n and (points[i, 0] - x0) ** 2 + (points[i, 1] - y0) ** 2 < step * step:
+                sx += points[i, 0]
+                sy += points[i, 1]
+                st += times[i]
+                snx += normals[i, 0]
+                sny += normals[i, 1]
+                k += 1
+                i += 1
+            length = np.sqrt(snx * snx + sny * sny)
+            scale = 1.0 / length if length > 0.5 * k else 0.0
+            out_p[m, 0], out_p[m, 1], out_t[m] = sx / k, sy / k, st / k
+            out_n[m, 0], out_n[m, 1] = scale * snx, scale * sny
+            m += 1
+        if m <= most or step > 10.0:
+            return out_p[:m].copy(), out_n[:m].copy(), out_t[:m].copy()
+        step *= max(1.05, m / most * 0.9)
+
+
+@kernel
+def _re_undistort(points: Array, normals: Array, times: Array, old: Array, new: Array) -> tuple[Array, Array]:
+    out_p, out_n = np.empty_like(points), np.empty_like(normals)
+    for i in range(len(points)):
+        t = times[i]
+        # Back to the sensor's frame at the beam's own time, then forward again with the new twist.
+        ox, oy = _carry(0.0, 0.0, old[0], old[1], old[2], t)
+        c, s = np.cos(old[2] * t), np.sin(old[2] * t)
+        dx, dy = points[i, 0] - ox, points[i, 1] - oy
+        x, y = c * dx + s * dy, -s * dx + c * dy
+        out_p[i, 0], out_p[i, 1] = _carry(x, y, new[0], new[1], new[2], t)
+        a = (new[2] - old[2]) * t
+        ca, sa = np.cos(a), np.sin(a)
+        out_n[i, 0] = ca * normals[i, 0] - sa * normals[i, 1]
+        out_n[i, 1] = sa * normals[i, 0] + ca * normals[i, 1]
+    return out_p, out_n
