@@ -4,6 +4,7 @@ from collections.abc import Collection
 from typing import Any, Generic, TypeVar
 
 from rclpy.node import Node
+from rclpy.task import Future
 
 from svfm_ros.nodes.parameters import Parameters
 
@@ -29,6 +30,7 @@ class ConfiguredNode(Node, Generic[T]):
         **node_options: Any,
     ) -> None:
         super().__init__(name, **node_options)
+        self.done = Future()  # set when the node has nothing left to do, or cannot go on
         try:
             self.parameters: Parameters[T] = Parameters(self, config_class, live_sections, elsewhere)
         except BaseException:

@@ -1,11 +1,40 @@
 """Real processes on real DDS: loopback only, in a domain of this run's own, with field checks on."""
 
+import contextlib
 import os
+import subprocess
+import sys
 
 import pytest
 
-# Before any message class is imported, and for every child.
+# Before any message class is imported, and for every child. Domains 1 to 101 leave the ports that systems hand out to
+# others alone; neighbouring process ids give neighbouring domains, so two runs that start together do not meet.
 os.environ["ROS_PYTHON_CHECK_FIELDS"] = "1"
 os.environ["ROS_AUTOMATIC_DISCOVERY_RANGE"] = "LOCALHOST"
+os.environ["ROS_DOMAIN_ID"] = str(1 + os.getpid() % 101)
 
 pytest.importorskip("rclpy", reason="ROS 2 is not installed")
+
+
+@pytest.fixture
+def start():
+    """``start(*arguments)``: this Python with those arguments, piped; whatever still runs afterwards is reaped."""
+    started = []
+
+    def run(*arguments, **options):
+        process = subprocess.Popen(
+            [sys.executable, *map(str, arguments)],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            **options,
+        )
+        started.append(process)
+        return process
+
+    yield run
+    for process in started:
+        if process.poll() is None:
+            process.kill()
+        with contextlib.suppress(ValueError):  # its pipes were read and closed already
+            process.communicate()

@@ -1,0 +1,145 @@
+"""How a node's process begins and ends.
+
+``run_node`` starts rclpy, makes the node, spins it and always closes it. It ends with
+
+- 0 when the node is done or was asked to stop (Ctrl-C, SIGTERM, or the process that started it went away),
+- 2 when the input is not usable, after one line that says why,
+- 1 with a traceback when something broke: that is for whoever supervises it to start again.
+"""
+
+import contextlib
+import os
+import re
+import signal
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from types import FrameType
+from typing import Any
+
+import rclpy
+from rclpy.executors import ExternalShutdownException, ShutdownException, SingleThreadedExecutor
+
+from svfm_ros.errors import SvfmError, UsageError
+from svfm_ros.nodes.base import ConfiguredNode
+
+__all__ = ["StopRequests", "follow_parent", "ros_context", "run_node", "say", "spin"]
+
+UNUSABLE = 2
+_PARENT_CHECK_S = 0.5
+
+
+def run_node(name: str, make: Callable[[], ConfiguredNode[Any]], args: Sequence[str] | None = None) -> int:
+    """Run one node in this process until it is done or told to stop; returns the exit code."""
+    follow_parent()
+    try:
+        with ros_context(args) as stop:
+            node = make()
+            stop.settle()
+            spin(node)
+    except SvfmError as error:
+        say(f"{name}: {error}")
+        return UNUSABLE
+    except (KeyboardInterrupt, ExternalShutdownException):
+        pass
+    return 0
+
+
+@contextlib.contextmanager
+def ros_context(args: Sequence[str] | None = None) -> Iterator["StopRequests"]:
+    """Start rclpy and shut it down; SIGINT and SIGTERM shut the context down, too, which ends every spin.
+
+    Until ``settle`` is called on what this yields, they also interrupt the main thread: making a node may take long.
+    """
+    asked = StopRequests()
+    before = {s: signal.signal(s, asked) for s in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        _init(args)
+        try:
+            yield asked
+        except Exception as error:
+            # A node half made when the context went away fails in odd ways; that is no fault of its own.
+            if asked.count and not isinstance(error, SvfmError):
+                raise KeyboardInterrupt from error
+            raise
+        finally:
+            asked.settle()
+            rclpy.try_shutdown()
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+class StopRequests:
+    """Signal handler: interrupts the main thread once while things are being made; otherwise it only counts.
+
+    ``ros2 launch`` forwards the Ctrl-C that the terminal already sent to all, so a second one must not cut short the
+    cleaning up after the first.
+    """
+
+    def __init__(self) -> None:
+        self.count = 0
+        self._settled = False
+
+    def settle(self) -> None:
+        """From now on leave it to the context's end."""
+        self._settled = True
+
+    def __call__(self, _number: int, _frame: FrameType | None) -> None:
+        """As Python calls it."""
+        self.count += 1
+        if not self._settled:
+            self._settled = True
+            raise KeyboardInterrupt
+
+
+def _init(args: Sequence[str] | None) -> None:
+    try:
+        rclpy.init(args=None if args is None else list(args))
+    except RuntimeError as error:
+        raise UsageError(_plain(str(error))) from error
+
+
+def _plain(text: str) -> str:
+    """What rcl complains about, without the places in its sources."""
+    text = re.sub(r",? at /\S+:\d+", "", text).replace("failed to initialize rcl: ", "")
+    return "cannot use the ROS arguments: " + " ".join(text.split())
+
+
+def spin(node: ConfiguredNode[Any]) -> None:
+    """Serve the node's callbacks until it says it is done or the context ends; closes it either way."""
+    executor = SingleThreadedExecutor(context=node.context)
+    executor.add_node(node)
+    try:
+        executor.spin_until_future_complete(node.done)
+        if node.done.done():
+            node.done.result()  # raises what ended the node, if anything did
+    except ShutdownException:
+        pass
+    finally:
+        node.close()
+        executor.shutdown(timeout_sec=0)
+
+
+def say(line: str) -> None:
+    """One line to the person at the terminal, whatever became of ROS logging."""
+    sys.stderr.write(line + "\n")
+    sys.stderr.flush()
+
+
+def follow_parent() -> None:
+    """End this process (as by SIGTERM) when the one that started it goes away; ``nohup`` keeps it running.
+
+    ``ros2 launch`` that is killed leaves its nodes behind otherwise.
+    """
+    parent = os.getppid()
+    if parent <= 1 or signal.getsignal(signal.SIGHUP) == signal.SIG_IGN:
+        return
+
+    def watch() -> None:
+        while os.getppid() == parent:
+            time.sleep(_PARENT_CHECK_S)
+        os.kill(os.getpid(), signal.SIGTERM)
+
+    threading.Thread(target=watch, name="follow_parent", daemon=True).start()
