@@ -41,8 +41,8 @@ class FieldParams:
     """What the networks say about the fields at some states; the leading shape is the states' own, mostly (B, K)."""
 
     a: Tensor  # (..., D)
-    log_tau_u: Tensor | None = None  # (...), None for deterministic fields
-    log_tau_v: Tensor | None = None  # (...)
+    sigma_u: Tensor | None = None  # (...) sqrt(tau_u); None for deterministic fields
+    sigma_v: Tensor | None = None  # (...) sqrt(tau_v)
 
     @property
     def mu_v(self) -> Tensor:
@@ -57,37 +57,35 @@ class FieldParams:
     @property
     def tau_u(self) -> Tensor:
         """Variance of the direction in the tangent plane (...); zero where fields are deterministic."""
-        return torch.zeros_like(self.a[..., 0]) if self.log_tau_u is None else self.log_tau_u.exp()
+        return torch.zeros_like(self.a[..., 0]) if self.sigma_u is None else self.sigma_u.square()
 
     @property
     def tau_v(self) -> Tensor:
-        """Variance of the log-length (...)."""
-        return torch.zeros_like(self.a[..., 0]) if self.log_tau_v is None else self.log_tau_v.exp()
+        """Variance of the log-length (...); zero where fields are deterministic."""
+        return torch.zeros_like(self.a[..., 0]) if self.sigma_v is None else self.sigma_v.square()
 
     @property
     def mean(self) -> Tensor:
         """The mean field ``mu_v exp(tau_v / 2) mu_u`` (..., D)."""
-        return self.a if self.log_tau_v is None else self.a * torch.exp(0.5 * self.tau_v).unsqueeze(-1)
+        return self.a if self.sigma_v is None else self.a * torch.exp(0.5 * self.tau_v).unsqueeze(-1)
 
 
 def realise(params: FieldParams, eps_u: Tensor, eps_v: Tensor, still: float) -> Tensor:
     """Velocities (..., D) for frozen noise eps_u (..., D) and eps_v (...), which broadcast against the params."""
     a = params.a
-    if params.log_tau_u is None or params.log_tau_v is None:
+    if params.sigma_u is None or params.sigma_v is None:
         return a
-    grow = torch.exp(torch.exp(0.5 * params.log_tau_v) * eps_v).unsqueeze(-1)
+    grow = torch.exp(params.sigma_v * eps_v)
     if a.shape[-1] == 1:
-        return a * grow
-    aa = torch.linalg.vecdot(a, a).unsqueeze(-1)
-    ae = torch.linalg.vecdot(a, eps_u).unsqueeze(-1)
-    ee = torch.linalg.vecdot(eps_u, eps_u).unsqueeze(-1)
-    r2 = aa + (still * still + _TINY)
-    spread = torch.exp(0.5 * params.log_tau_u).unsqueeze(-1)
-    side = spread * torch.rsqrt(r2)  # times the tangent below: spread |a| s (I - mu mu^T) eps
-    tangent = torch.addcmul(aa * eps_u, a, ae, value=-1.0)  # |a|^2 eps - a (a . eps), orthogonal to a
-    q = torch.clamp(torch.addcmul(aa * ee, ae, ae, value=-1.0), min=0.0) / r2
-    # The length of a + side * tangent is |a| sqrt(1 + spread^2 q): dividing leaves a vector of length |a| exactly.
-    return torch.addcmul(a, side, tangent) * (grow * torch.rsqrt(1.0 + spread * spread * q))
+        return a * grow.unsqueeze(-1)
+    aa, ae = torch.linalg.vecdot(a, a), torch.linalg.vecdot(a, eps_u)
+    # The tangent (|a|^2 eps - a (a . eps)) side is orthogonal to a and spread |a| s long per unit of noise.
+    side = params.sigma_u * torch.rsqrt(aa + (still * still + _TINY))
+    tangent = torch.addcmul(aa.unsqueeze(-1) * eps_u, a, ae.unsqueeze(-1), value=-1.0)
+    squared = torch.addcmul(aa * torch.linalg.vecdot(eps_u, eps_u), ae, ae, value=-1.0)  # |tangent|^2 / |a|^2
+    # |a + side tangent| = |a| sqrt(1 + side^2 squared): what is left after dividing has the length |a| exactly.
+    length = grow * torch.rsqrt(1.0 + side * side * squared.clamp_min(0.0))
+    return torch.addcmul(a, side.unsqueeze(-1), tangent) * length.unsqueeze(-1)
 
 
 class StackedMLP(nn.Module):
@@ -130,7 +128,7 @@ def mlp(weights: Weights, x: Tensor, activation: Callable[[Tensor], Tensor]) -> 
 
 
 class FieldNet(nn.Module):
-    """K fields: representation z and, linear in it, the vector a and both log-variances (fig. 3 of the paper)."""
+    """K fields: representation z and, from it, the vector a and both spreads (fig. 3 of the paper)."""
 
     def __init__(self, config: ModelConfig, generator: torch.Generator) -> None:
         super().__init__()
@@ -147,15 +145,10 @@ class FieldNet(nn.Module):
         a = _bounded(out[..., :width], self.config.max_speed)
         if not self.config.stochastic:
             return FieldParams(a)
-        log_tau = self._log_variance(out[..., width:])
-        return FieldParams(a, log_tau[..., 0], log_tau[..., 1])
-
-    def _log_variance(self, raw: Tensor) -> Tensor:
-        """Log-variances that start at first_log_spread and stay below max_log_spread."""
-        high, first = math.log(self.config.max_log_spread), math.log(self.config.first_log_spread)
-        # log(e^-x + e^-y) is a smooth minimum of x and y; the offset makes raw = 0 give the first value exactly.
-        offset = first - math.log1p(-math.exp(first - high))
-        return -2.0 * nn.functional.softplus(-(raw + (offset - high))) + 2.0 * high
+        first, most = self.config.first_log_spread, self.config.max_log_spread
+        # A sigmoid keeps the spread below its bound; the offset makes an output of zero give the first value.
+        sigma = most * torch.sigmoid(out[..., width:] + math.log(first / (most - first)))
+        return FieldParams(a, sigma[..., 0], sigma[..., 1])
 
 
 def _bounded(raw: Tensor, max_speed: float) -> Tensor:

@@ -36,12 +36,11 @@ class MixtureModel(nn.Module):
 
     def unit(self, t: Tensor, h: Tensor) -> FieldParams:
         """All K fields at times () or (B,) and states (B, D): params of leading shape (B, K)."""
-        return _swapped(self.fields(with_time(self.config, t, h)))
+        return _swapped(self.fields.forward(with_time(self.config, t, h)))
 
     def unit_each(self, t: Tensor, h: Tensor) -> FieldParams:
         """Field k at states h[k]: times () or (N,), states (K, N, D), params of leading shape (K, N)."""
-        params: FieldParams = self.fields(with_time(self.config, t, h))
-        return params
+        return self.fields.forward(with_time(self.config, t, h))
 
     def velocity_each(self, t: Tensor, h: Tensor, eps_u: Tensor, eps_v: Tensor) -> Tensor:
         """Realised field k at states h[k]: (K, N, D); noise (K, N, D) and (K, N), or what broadcasts to it."""
@@ -132,6 +131,16 @@ class _Groups:
         rows[place] = torch.arange(len(group), device=group.device)
         return cls(present, rows, place)
 
+    def pack(self, x: Tensor) -> Tensor:
+        """Rows (B, n) in the groups' order (G, M, n)."""
+        if self.rows is None:
+            return x.unsqueeze(0)
+        return x.index_select(0, self.rows).view(self.present.shape[0], -1, x.shape[-1])
+
+    def unpack(self, x: Tensor) -> Tensor:
+        """Back to rows (B, n)."""
+        return x[0] if self.place is None else x.reshape(-1, x.shape[-1]).index_select(0, self.place)
+
 
 @dataclass(frozen=True, slots=True)
 class RealisedField:
@@ -143,33 +152,36 @@ class RealisedField:
     origin: Tensor | None  # (B,)
     groups: _Groups
     weights: Weights
+    eps_u: Tensor  # (G, M, D), the noise in the groups' order
+    eps_v: Tensor  # (G, M)
 
     @classmethod
     def of(cls, model: MixtureModel, noise: Noise, component: Tensor, origin: Tensor | None) -> "RealisedField":
-        """Bind noise and components; the weights are gathered here, once."""
+        """Bind noise and components; weights and noise are gathered here, once."""
         if component.shape != noise.path.shape:
             raise DataError(f"expected a component for each of {len(noise)} rows, got {tuple(component.shape)}")
         groups = _Groups.of(component)
         net = model.fields.net
         weights = net.weights() if model.config.components == 1 else net.weights(groups.present)
-        return cls(model, noise, component, origin, groups, weights)
+        eps_u, eps_v = groups.pack(noise.eps_u), groups.pack(noise.eps_v.unsqueeze(-1)).squeeze(-1)
+        return cls(model, noise, component, origin, groups, weights, eps_u, eps_v)
 
     def __call__(self, t: Tensor, h: Tensor) -> Tensor:
         """dh/dt (B, D) at times () or (B,) and states (B, D)."""
-        params = self.params(t, h)
-        return realise(params, self.noise.eps_u, self.noise.eps_v, self.model.config.still_speed)
+        params = self._packed_params(t, h)
+        return self.groups.unpack(realise(params, self.eps_u, self.eps_v, self.model.config.still_speed))
 
     def params(self, t: Tensor, h: Tensor) -> FieldParams:
         """What each row's own network says, leading shape (B,)."""
+        params, unpack = self._packed_params(t, h), self.groups.unpack
+        if params.sigma_u is None or params.sigma_v is None:
+            return FieldParams(unpack(params.a))
+        sigma = unpack(torch.stack((params.sigma_u, params.sigma_v), dim=-1))
+        return FieldParams(unpack(params.a), sigma[:, 0], sigma[:, 1])
+
+    def _packed_params(self, t: Tensor, h: Tensor) -> FieldParams:
         x = with_time(self.model.config, t if self.origin is None else t + self.origin, h)
-        rows, place = self.groups.rows, self.groups.place
-        if rows is None or place is None:
-            params = self.model.fields(x, self.weights)
-            return FieldParams(params.a[0], _first(params.log_tau_u), _first(params.log_tau_v))
-        packed = x[rows].view(self.groups.present.shape[0], -1, x.shape[-1])  # (G, M, in)
-        params = self.model.fields(packed, self.weights)
-        a = params.a.reshape(-1, h.shape[-1])[place]
-        return FieldParams(a, _placed(params.log_tau_u, place), _placed(params.log_tau_v, place))
+        return self.model.fields.forward(self.groups.pack(x), self.weights)
 
     def take(self, rows: Tensor) -> "RealisedField":
         """The field of some rows, by index or mask."""
@@ -177,15 +189,7 @@ class RealisedField:
         return RealisedField.of(self.model, self.noise.take(rows), self.component[rows], origin)
 
 
-def _first(x: Tensor | None) -> Tensor | None:
-    return None if x is None else x[0]
-
-
-def _placed(x: Tensor | None, place: Tensor) -> Tensor | None:
-    return None if x is None else x.reshape(-1)[place]
-
-
 def _swapped(params: FieldParams) -> FieldParams:
     """Leading shape (K, B) to (B, K)."""
-    u, v = params.log_tau_u, params.log_tau_v
+    u, v = params.sigma_u, params.sigma_v
     return FieldParams(params.a.transpose(0, 1), None if u is None else u.T, None if v is None else v.T)
