@@ -1,0 +1,160 @@
+"""Run the benchmarks: us and the peers, same data, same run.
+
+Each script of benchmarks/ prints one table; this command runs them one after the other and can write all their figures
+to one page with machine, date and commit. Benchmarks on real recordings need --data, the folder that holds `lidar/`
+and `walks/`; without it they are left out, and the page says so.
+"""
+
+import argparse
+import ast
+import json
+import platform
+import subprocess
+import sys
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from svfm_ros.errors import UsageError
+from svfm_ros.share import share_file
+
+__all__ = ["add_arguments", "run"]
+
+
+@dataclass(frozen=True, slots=True)
+class Benchmark:
+    """One script; ``data`` names the sub-folder of real recordings it needs, empty for none."""
+
+    path: Path
+    data: str
+    summary: str
+
+    @property
+    def name(self) -> str:
+        """As typed on the command line."""
+        return self.path.stem
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What a benchmark printed."""
+
+    benchmark: Benchmark
+    figures: dict[str, Any]
+    problem: str = ""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Options of ``svfm bench``."""
+    parser.add_argument("names", nargs="*", metavar="NAME", help="which ones; all when none is named")
+    parser.add_argument("--list", action="store_true", help="list the benchmarks and stop")
+    parser.add_argument("--data", type=Path, metavar="DIR", help="folder of real recordings (lidar/, walks/)")
+    parser.add_argument("--page", type=Path, metavar="FILE", help="also write the figures to this Markdown page")
+    parser.add_argument("--json", action="store_true", help="print the figures as one JSON object")
+
+
+def run(args: argparse.Namespace) -> int:
+    """Run what was asked for; 1 when a bar is missed."""
+    benchmarks = _chosen(_benchmarks(), args.names)
+    if args.list:
+        for b in benchmarks:
+            print(f"{b.name:16}{b.summary}{' (needs --data)' if b.data else ''}")
+        return 0
+    outcomes = [_run_one(b, args.data, quiet=args.json) for b in benchmarks]
+    if args.page:
+        args.page.write_text(_page(outcomes))
+    if args.json:
+        json.dump({"checks": _all_checks(outcomes), **{o.benchmark.name: o.figures for o in outcomes}}, sys.stdout)
+    return 0 if all(c["ok"] for c in _all_checks(outcomes)) and not any(o.problem for o in outcomes) else 1
+
+
+def _benchmarks() -> list[Benchmark]:
+    folder = share_file("benchmarks")
+    return [_read(path) for path in sorted(folder.glob("*.py")) if not path.name.startswith("_")]
+
+
+def _read(path: Path) -> Benchmark:
+    """A script's summary line and its ``NEEDS_DATA``, without running it."""
+    tree = ast.parse(path.read_text())
+    summary = (ast.get_docstring(tree) or path.stem).splitlines()[0]
+    data = ""
+    for node in tree.body:
+        if isinstance(node, ast.Assign) and getattr(node.targets[0], "id", "") == "NEEDS_DATA":
+            data = str(ast.literal_eval(node.value))
+    return Benchmark(path, data, summary)
+
+
+def _chosen(benchmarks: list[Benchmark], names: list[str]) -> list[Benchmark]:
+    known = {b.name: b for b in benchmarks}
+    unknown = [n for n in names if n not in known]
+    if unknown:
+        raise UsageError(f"expected some of {', '.join(known)}, got {unknown[0]}")
+    return [known[n] for n in names] if names else benchmarks
+
+
+def _run_one(benchmark: Benchmark, data: Path | None, quiet: bool) -> Outcome:
+    if benchmark.data and data is None:
+        return Outcome(benchmark, {}, f"left out: needs --data with {benchmark.data}/")
+    folder = [str(data / benchmark.data)] if benchmark.data and data else []
+    print(f"{benchmark.name} ...", file=sys.stderr)
+    done = subprocess.run(
+        [sys.executable, str(benchmark.path), "--json", *folder], stdout=subprocess.PIPE, text=True, check=False
+    )
+    try:
+        figures = json.loads(done.stdout)
+    except json.JSONDecodeError:
+        return Outcome(benchmark, {}, f"ended with exit code {done.returncode} and no figures")
+    if not quiet:
+        _print_checks(benchmark, figures)
+    return Outcome(benchmark, figures)
+
+
+def _print_checks(benchmark: Benchmark, figures: dict[str, Any]) -> None:
+    from svfm_ros.commands.output import print_table
+
+    rows = [(c["name"], c["value"], c["bar"], "yes" if c["ok"] else "NO") for c in figures.get("checks", [])]
+    print_table(benchmark.summary, ("figure", "value", "bar", "holds"), rows)
+
+
+def _all_checks(outcomes: list[Outcome]) -> list[dict[str, Any]]:
+    return [c for o in outcomes for c in o.figures.get("checks", [])]
+
+
+def _page(outcomes: list[Outcome]) -> str:
+    lines = ["# Results", "", _provenance(), ""]
+    for outcome in outcomes:
+        lines += _section(outcome)
+    return "\n".join(lines) + "\n"
+
+
+def _provenance() -> str:
+    commit = subprocess.run(["git", "rev-parse", "--short", "HEAD"], capture_output=True, text=True, check=False)
+    when = datetime.now(UTC).strftime("%Y-%m-%d")
+    return (
+        f"Made by `make bench` on {when}, commit {commit.stdout.strip() or 'unknown'}, Python "
+        f"{platform.python_version()}, {_processor()}. Times on shared machines vary: compare the ratios."
+    )
+
+
+def _processor() -> str:
+    try:
+        lines = Path("/proc/cpuinfo").read_text().splitlines()
+    except OSError:
+        return platform.machine()
+    names = [line.split(":", 1)[1].strip() for line in lines if line.startswith("model name")]
+    return f"{len(names)} cores of {names[0]}" if names else platform.machine()
+
+
+def _section(outcome: Outcome) -> list[str]:
+    lines = [f"## {outcome.benchmark.name}", "", outcome.benchmark.summary, ""]
+    if outcome.problem:
+        return [*lines, outcome.problem, ""]
+    lines += ["| figure | value | bar | holds |", "| --- | ---: | ---: | --- |"]
+    for c in outcome.figures.get("checks", []):
+        lines.append(f"| {c['name']} | {_number(c['value'])} | {c['bar']} | {'yes' if c['ok'] else '**no**'} |")
+    return [*lines, ""]
+
+
+def _number(value: Any) -> str:
+    return f"{value:.4g}" if isinstance(value, float) else str(value)
