@@ -1,0 +1,167 @@
+"""From placed walks to what training eats: positions on one tick of the clock, padded, with the local hour.
+
+Splits into training and held-out rows go by whole walks, never within one: two pieces of a walk on both sides of a
+split would let a model look up the answers.
+"""
+
+import hashlib
+import itertools
+import math
+from collections.abc import Collection, Iterable
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from svfm_ros.clock import hours_of_day
+from svfm_ros.config.walks import WindowsConfig
+from svfm_ros.datatypes import Walk, WalkWindows
+from svfm_ros.errors import DataError
+
+__all__ = ["WalkSplit", "fixed_length", "make_windows", "split_by_resident", "split_by_time", "split_by_walk"]
+
+Array = NDArray[np.float64]
+
+_ROUNDING = 1e-6  # of a step: a walk of ten steps must not lose its last one to rounding
+
+
+@dataclass(frozen=True, slots=True)
+class WalkSplit:
+    """Rows to learn from and rows to be judged on; no walk has rows in both."""
+
+    train: WalkWindows
+    held_out: WalkWindows
+
+
+@dataclass(frozen=True, slots=True)
+class _Row:
+    """One walk, or the part of it between two gaps, on the tick."""
+
+    walk: Walk
+    start_ns: int
+    xy: Array  # (L, 2)
+
+
+def make_windows(walks: Iterable[Walk], config: WindowsConfig | None = None, frame: str = "map") -> WalkWindows:
+    """Rows for walks that are all in the same frame; what lies between ticks is interpolated along straight lines.
+
+    A row stops at the last tick its walk reaches: nothing is made up beyond the last position.
+    """
+    config = config or WindowsConfig()
+    rows: list[_Row] = []
+    seen: set[str] = set()
+    for walk in walks:
+        _check_walk(walk, seen)
+        rows += [row for row in _rows(walk, config) if len(row.xy) >= config.min_steps]
+    return _pad(rows, config, frame)
+
+
+def _check_walk(walk: Walk, seen: set[str]) -> None:
+    if walk.walk_id in seen:
+        raise DataError(f"expected each walk once, got {walk.walk_id!r} twice")
+    if not len(walk.stamps_ns) or np.any(np.diff(walk.stamps_ns) <= 0):
+        raise DataError(f"walk {walk.walk_id!r}: expected stamps that increase")
+    if not np.isfinite(walk.xy).all():
+        raise DataError(f"walk {walk.walk_id!r}: expected finite positions")
+    seen.add(walk.walk_id)
+
+
+def _rows(walk: Walk, config: WindowsConfig) -> list[_Row]:
+    """The walk on the tick, split where it has gaps."""
+    gaps = np.flatnonzero(np.diff(walk.stamps_ns) > config.max_gap_s * 1e9) + 1
+    edges = [0, *gaps.tolist(), len(walk.stamps_ns)]
+    return [_resample(walk, slice(a, b), config.dt_s) for a, b in itertools.pairwise(edges)]
+
+
+def _resample(walk: Walk, part: slice, dt_s: float) -> _Row:
+    stamps = walk.stamps_ns[part]
+    times_s = (stamps - stamps[0]) * 1e-9
+    grid_s = dt_s * np.arange(math.floor(times_s[-1] / dt_s + _ROUNDING) + 1)
+    xy = np.stack([np.interp(grid_s, times_s, walk.poses[part, i]) for i in (0, 1)], axis=1)  # (L, 2)
+    return _Row(walk, int(stamps[0]), xy)
+
+
+def _pad(rows: list[_Row], config: WindowsConfig, frame: str) -> WalkWindows:
+    longest = max((len(r.xy) for r in rows), default=0)
+    xy = np.zeros((len(rows), longest, 2))
+    valid = np.zeros((len(rows), longest), dtype=np.bool_)
+    for n, row in enumerate(rows):
+        xy[n, : len(row.xy)] = row.xy
+        xy[n, len(row.xy) :] = row.xy[-1]
+        valid[n, : len(row.xy)] = True
+    start_ns = np.array([r.start_ns for r in rows], dtype=np.int64)
+    ids, residents = tuple(r.walk.walk_id for r in rows), tuple(r.walk.resident for r in rows)
+    hours = hours_of_day(start_ns, config.time_zone)
+    return WalkWindows(xy, valid, config.dt_s, start_ns, hours, ids, residents, frame, config.time_zone)
+
+
+def fixed_length(windows: WalkWindows, steps: int, stride: int) -> WalkWindows:
+    """Every stretch of exactly ``steps`` positions, begun every ``stride`` ones; they keep their walk's id.
+
+    This is how pedestrian benchmarks cut tracks: 20 steps (8 seen, 12 to come) at stride 1.
+    """
+    if steps < 1 or stride < 1:
+        raise DataError(f"expected steps and stride of at least 1, got {steps} and {stride}")
+    pairs = [(n, a) for n, length in enumerate(windows.lengths) for a in range(0, int(length) - steps + 1, stride)]
+    row = np.array([n for n, _ in pairs], dtype=np.int64)
+    offset = np.array([a for _, a in pairs], dtype=np.int64)
+    start_ns = windows.start_ns[row] + np.round(offset * windows.dt_s * 1e9).astype(np.int64)
+    return WalkWindows(
+        windows.xy[row[:, None], offset[:, None] + np.arange(steps)],
+        np.ones((len(pairs), steps), dtype=np.bool_),
+        windows.dt_s,
+        start_ns,
+        hours_of_day(start_ns, windows.time_zone),
+        tuple(windows.walk_ids[n] for n in row),
+        tuple(windows.residents[n] for n in row),
+        windows.frame,
+        windows.time_zone,
+    )
+
+
+def split_by_walk(windows: WalkWindows, held_out_share: float = 0.25, seed: int = 0) -> WalkSplit:
+    """Held out by a hash of the walk's id: a walk stays on its side when more walks come in."""
+    _check_share(held_out_share)
+    lots = {walk_id: _lot(walk_id, seed) for walk_id in windows.walk_ids}
+    chosen = {walk_id for walk_id, lot in lots.items() if lot < held_out_share}
+    ranked = sorted(lots, key=lambda walk_id: lots[walk_id])
+    if len(ranked) > 1:  # neither side may be empty
+        chosen = (chosen | {ranked[0]}) - {ranked[-1]}
+    return _split(windows, chosen)
+
+
+def split_by_time(windows: WalkWindows, held_out_share: float = 0.25) -> WalkSplit:
+    """The latest walks are held out: the past forecasts the future."""
+    _check_share(held_out_share)
+    first_ns: dict[str, int] = {}
+    for walk_id, start_ns in zip(windows.walk_ids, windows.start_ns.tolist(), strict=True):
+        first_ns[walk_id] = min(start_ns, first_ns.get(walk_id, start_ns))
+    ranked = sorted(first_ns, key=lambda walk_id: (first_ns[walk_id], walk_id))
+    count = min(max(round(held_out_share * len(ranked)), 1), max(len(ranked) - 1, 0))
+    return _split(windows, set(ranked[len(ranked) - count :]))
+
+
+def split_by_resident(windows: WalkWindows, held_out: Collection[str]) -> WalkSplit:
+    """All walks of the residents named are held out."""
+    unknown = sorted(set(held_out) - set(windows.residents))
+    if unknown:
+        known = ", ".join(sorted(set(windows.residents)))
+        raise DataError(f"expected residents among {known}, got {unknown[0]!r}")
+    ids = {i for i, resident in zip(windows.walk_ids, windows.residents, strict=True) if resident in held_out}
+    return _split(windows, ids)
+
+
+def _split(windows: WalkWindows, held_out_ids: set[str]) -> WalkSplit:
+    held_out = np.array([walk_id in held_out_ids for walk_id in windows.walk_ids], dtype=np.bool_)
+    return WalkSplit(windows.select(~held_out), windows.select(held_out))
+
+
+def _lot(walk_id: str, seed: int) -> float:
+    """A number in [0, 1) that depends on nothing but the id and the seed."""
+    digest = hashlib.blake2b(f"{seed}:{walk_id}".encode(), digest_size=8).digest()
+    return int.from_bytes(digest, "big") / 2.0**64
+
+
+def _check_share(share: float) -> None:
+    if not 0.0 < share < 1.0:
+        raise DataError(f"expected a held-out share between 0 and 1, got {share}")

@@ -1,0 +1,156 @@
+"""Windows say where a walk was at each tick, and splits never cut a walk in two."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from svfm_ros.config.walks import WindowsConfig
+from svfm_ros.datatypes import Walk
+from svfm_ros.errors import ConfigError, DataError
+from svfm_ros.walks.windows import fixed_length, make_windows, split_by_resident, split_by_time, split_by_walk
+
+S = 1_000_000_000
+NOON_UTC = 1_763_294_400 * S  # 2025-11-16 12:00 UTC
+
+
+def straight(
+    walk_id: str, duration_s: float, start_ns: int = NOON_UTC, hz: float = 10.0, resident: str = "anna"
+) -> Walk:
+    """Along x at 1 m/s, along y at -0.5 m/s."""
+    stamps = start_ns + (np.arange(round(duration_s * hz) + 1) / hz * S).astype(np.int64)
+    t = (stamps - start_ns) / S
+    return Walk(walk_id, resident, stamps, np.stack([t, -0.5 * t, np.zeros_like(t)], axis=1))
+
+
+def test_positions_at_the_ticks_are_known() -> None:
+    windows = make_windows([straight("a", 2.0), straight("b", 1.3)], WindowsConfig(dt_s=0.4))
+    assert windows.xy.shape == (2, 6, 2)
+    np.testing.assert_allclose(windows.xy[0, :, 0], [0, 0.4, 0.8, 1.2, 1.6, 2.0], atol=1e-9)
+    np.testing.assert_allclose(windows.xy[1, :, 0], [0, 0.4, 0.8, 1.2, 1.2, 1.2], atol=1e-9)  # padded with the last
+    np.testing.assert_allclose(windows.xy[..., 1], -0.5 * windows.xy[..., 0], atol=1e-9)
+    np.testing.assert_array_equal(windows.lengths, [6, 4])
+    np.testing.assert_allclose(windows.end_xy, [[2.0, -1.0], [1.2, -0.6]])
+    assert windows.walk_ids == ("a", "b")
+
+
+@pytest.mark.parametrize(("zone", "hour"), [("UTC", 12.0), ("Europe/London", 12.0), ("Asia/Kolkata", 17.5)])
+def test_the_hour_is_told_in_the_zone_asked_for(zone: str, hour: float) -> None:
+    windows = make_windows([straight("a", 2.0)], WindowsConfig(time_zone=zone))
+    assert windows.start_hour[0] == pytest.approx(hour)
+    assert windows.time_zone == zone
+
+
+def test_hours_go_on_along_the_walk_and_past_midnight() -> None:
+    late = straight("a", 7200.0, start_ns=NOON_UTC + 11 * 3600 * S, hz=0.1)
+    windows = make_windows([late], WindowsConfig(dt_s=10.0, max_gap_s=20.0))
+    assert windows.hours[0, 0] == pytest.approx(23.0)
+    assert windows.hours[0, -1] == pytest.approx(1.0)
+
+
+def test_a_walk_with_a_gap_becomes_two_rows_of_one_id() -> None:
+    whole = straight("a", 6.0)
+    keep = np.r_[0:21, 51:61]  # three seconds are missing
+    walk = Walk("a", "anna", whole.stamps_ns[keep], whole.poses[keep])
+    windows = make_windows([walk], WindowsConfig(dt_s=0.5, max_gap_s=2.0))
+    assert windows.walk_ids == ("a", "a")
+    np.testing.assert_array_equal(windows.start_ns, [NOON_UTC, walk.stamps_ns[21]])
+    np.testing.assert_allclose(windows.xy[1, 0, 0], 5.1)
+    bridged = make_windows([walk], WindowsConfig(dt_s=0.5, max_gap_s=10.0))
+    assert len(bridged) == 1
+
+
+def test_rows_too_short_to_hold_a_step_are_dropped() -> None:
+    windows = make_windows([straight("a", 0.3), straight("b", 1.0)], WindowsConfig(dt_s=0.4))
+    assert windows.walk_ids == ("b",)
+    assert len(make_windows([])) == 0
+
+
+@settings(deadline=None)
+@given(
+    st.lists(st.integers(10_000_000, 900_000_000), min_size=2, max_size=40), st.floats(0.05, 1.0), st.integers(0, 99)
+)
+def test_resampling_stays_between_the_neighbours(steps_ns: list[int], dt_s: float, seed: int) -> None:
+    stamps = NOON_UTC + np.cumsum(steps_ns)
+    xy = np.random.default_rng(seed).normal(size=(len(stamps), 3))
+    windows = make_windows([Walk("a", "anna", stamps, xy)], WindowsConfig(dt_s=dt_s))
+    for row in range(len(windows)):
+        ticks = (windows.start_ns[row] - stamps[0]) / S + windows.times_s[windows.valid[row]]
+        times = (stamps - stamps[0]) / S
+        assert ticks[-1] <= times[-1] + 1e-6
+        assert ticks[-1] + dt_s > times[-1] - 1e-6
+        after = np.clip(np.searchsorted(times, ticks), 1, len(times) - 1)
+        low, high = (f(xy[after - 1, :2], xy[after, :2]) for f in (np.minimum, np.maximum))
+        inside = windows.xy[row, windows.valid[row]]
+        assert np.all(inside >= low - 1e-6)
+        assert np.all(inside <= high + 1e-6)
+
+
+def test_fixed_length_pieces_are_cut_as_benchmarks_do() -> None:
+    windows = make_windows([straight("a", 4.0), straight("b", 1.0)], WindowsConfig(dt_s=0.5))  # 9 and 3 positions
+    pieces = fixed_length(windows, steps=4, stride=2)
+    assert pieces.walk_ids == ("a", "a", "a")
+    np.testing.assert_allclose(pieces.xy[:, 0, 0], [0.0, 1.0, 2.0], atol=1e-9)
+    np.testing.assert_allclose(pieces.xy[:, -1, 0], [1.5, 2.5, 3.5], atol=1e-9)
+    np.testing.assert_array_equal(pieces.start_ns - NOON_UTC, [0, S, 2 * S])
+    assert pieces.valid.all()
+    assert len(fixed_length(windows, steps=10, stride=1)) == 0
+
+
+def gappy(count: int) -> list[Walk]:
+    """Walks with a gap each, so that every walk has two rows."""
+    keep = np.r_[0:21, 51:61]
+    wholes = [straight(f"w{n}", 6.0, NOON_UTC + n * 3600 * S, resident=f"r{n % 3}") for n in range(count)]
+    return [Walk(w.walk_id, w.resident, w.stamps_ns[keep], w.poses[keep]) for w in wholes]
+
+
+@settings(deadline=None, max_examples=50)
+@given(st.integers(2, 30), st.floats(0.05, 0.9), st.integers(0, 5))
+def test_no_walk_is_on_both_sides_of_a_split(count: int, share: float, seed: int) -> None:
+    windows = make_windows(gappy(count))
+    for split in (split_by_walk(windows, share, seed), split_by_time(windows, share)):
+        train, held_out = set(split.train.walk_ids), set(split.held_out.walk_ids)
+        assert train
+        assert held_out
+        assert not train & held_out
+        assert len(split.train) + len(split.held_out) == len(windows)
+
+
+def test_a_walk_stays_on_its_side_when_more_come_in() -> None:
+    few, many = make_windows(gappy(40)), make_windows(gappy(80))
+    before, after = split_by_walk(few), split_by_walk(many)
+    assert set(before.train.walk_ids) <= set(after.train.walk_ids)
+    assert set(before.held_out.walk_ids) <= set(after.held_out.walk_ids)
+    assert len(set(after.held_out.walk_ids)) / 80 == pytest.approx(0.25, abs=0.12)
+
+
+def test_held_out_walks_come_after_all_others() -> None:
+    windows = make_windows(gappy(20)[::-1])
+    split = split_by_time(windows, 0.25)
+    assert len(set(split.held_out.walk_ids)) == 5
+    assert split.train.start_ns.max() < split.held_out.start_ns.min()
+
+
+def test_residents_can_be_held_out() -> None:
+    windows = make_windows(gappy(9))
+    split = split_by_resident(windows, ["r1"])
+    assert set(split.held_out.residents) == {"r1"}
+    assert set(split.train.residents) == {"r0", "r2"}
+    with pytest.raises(DataError, match="'nobody'"):
+        split_by_resident(windows, ["nobody"])
+
+
+def test_bad_input_is_refused() -> None:
+    walk = straight("a", 2.0)
+    with pytest.raises(DataError, match="'a' twice"):
+        make_windows([walk, walk])
+    with pytest.raises(DataError, match="increase"):
+        make_windows([Walk("b", "anna", walk.stamps_ns[::-1], walk.poses)])
+    with pytest.raises(DataError, match="finite"):
+        make_windows([Walk("b", "anna", walk.stamps_ns, walk.poses * np.nan)])
+    with pytest.raises(ConfigError, match="zone"):
+        make_windows([walk], WindowsConfig(time_zone="Mars/Base"))
+    with pytest.raises(DataError, match="share"):
+        split_by_walk(make_windows([walk]), 1.5)
+    with pytest.raises(DataError, match="stride"):
+        fixed_length(make_windows([walk]), 3, 0)
