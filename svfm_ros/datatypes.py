@@ -237,6 +237,11 @@ class Place:
     colour: str  # "#rrggbb"
 
     @property
+    def xy(self) -> Array:
+        """Its middle ``(2,)``."""
+        return np.array([self.x, self.y])
+
+    @property
     def rgb(self) -> tuple[float, float, float]:
         """Red, green and blue in [0, 1]."""
         red, green, blue = bytes.fromhex(self.colour[1:])

@@ -4,7 +4,7 @@ from dataclasses import dataclass, field
 
 from svfm_ros.config.options import check, option
 
-__all__ = ["HabitConfig", "LidarConfig", "SimConfig", "WalkerConfig"]
+__all__ = ["HabitConfig", "LidarConfig", "RecordingConfig", "SimConfig", "WalkerConfig"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,9 +94,24 @@ class LidarConfig:
 
 
 @dataclass(frozen=True, slots=True)
+class RecordingConfig:
+    """What a bag holds besides the walks."""
+
+    before_s: float = option(
+        1.0, "how long the wearer stands still before the first walk, seconds", low=0.0, high=600.0
+    )
+    after_s: float = option(3.0, "how long the wearer stays after the last walk, seconds", low=0.0, high=600.0)
+    truth_rate_hz: float = option(20.0, "true poses per second", low=1.0, high=1000.0)
+
+    def __post_init__(self) -> None:
+        check(self)
+
+
+@dataclass(frozen=True, slots=True)
 class SimConfig:
     """Everything ``svfm simulate`` can be told."""
 
     walker: WalkerConfig = field(default_factory=WalkerConfig)
     habits: HabitConfig = field(default_factory=HabitConfig)
     lidar: LidarConfig = field(default_factory=LidarConfig)
+    recording: RecordingConfig = field(default_factory=RecordingConfig)

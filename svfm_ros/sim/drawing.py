@@ -11,9 +11,10 @@ import numpy as np
 import yaml
 from numpy.typing import NDArray
 
+from svfm_ros.datatypes import Place, Places
 from svfm_ros.errors import DataError
 from svfm_ros.sim.geometry import contains, distance_to_segments, rectangle_around
-from svfm_ros.sim.house import House, Place, Solid
+from svfm_ros.sim.house import House, Solid
 
 __all__ = ["parse_drawing", "read_drawing"]
 
@@ -53,7 +54,7 @@ def parse_drawing(data: Any, where: str = "house") -> House:
     pieces = _list(sheet.get("furniture"), f"{where}: furniture")
     solids += [_furniture(f, f"{where}: furniture[{i}]", wall_height) for i, f in enumerate(pieces)]
     places = [_place(p, f"{where}: places[{i}]") for i, p in enumerate(_list(sheet["places"], f"{where}: places"))]
-    house = House(str(sheet["name"]), tuple(solids), tuple(places), _outline(walls), wall_height)
+    house = House(str(sheet["name"]), tuple(solids), Places(tuple(places)), _outline(walls), wall_height)
     _check_places(house, where)
     return house
 
@@ -167,7 +168,7 @@ def _place(data: Any, where: str) -> Place:
 
 
 def _check_places(house: House, where: str) -> None:
-    names = house.place_names()
+    names = house.places.names
     double = [n for n in names if names.count(n) > 1]
     if double:
         raise DataError(f"{where}: expected each place once, got {double[0]!r} {names.count(double[0])} times")

@@ -23,7 +23,7 @@ def is_night(hour: float, habits: HabitConfig) -> bool:
 
 def next_place_shares(house: House, habits: HabitConfig, origin: str, hour: float) -> Array:
     """Probability of each place of the house ``(P,)`` to be the next one; the share of the origin means staying."""
-    names = house.place_names()
+    names = house.places.names
     if habits.profile != "wandering" and is_night(hour, habits):
         return _at_night(house, habits)
     shares = np.full(len(names), 1.0 / len(names))
@@ -36,7 +36,7 @@ def next_place_shares(house: House, habits: HabitConfig, origin: str, hour: floa
 
 
 def _at_night(house: House, habits: HabitConfig) -> Array:
-    names = house.place_names()
+    names = house.places.names
     for needed in ("landing", "kitchen"):
         if needed not in names:
             raise DataError(f"{house.name}: expected a place {needed!r} for walks at night, got {', '.join(names)}")

@@ -10,30 +10,16 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from svfm_ros.datatypes import Place, Places
 from svfm_ros.errors import DataError
+from svfm_ros.share import share_file
 
-__all__ = ["BODY_HEIGHT_M", "House", "Place", "Solid", "load_house"]
+__all__ = ["BODY_HEIGHT_M", "House", "Solid", "load_house"]
 
 Array = NDArray[np.float64]
 
 BODY_HEIGHT_M = 1.8
 """What hangs higher than this is in nobody's way."""
-
-
-@dataclass(frozen=True, slots=True)
-class Place:
-    """Somewhere people go."""
-
-    name: str
-    x: float
-    y: float
-    radius_m: float  # people come to a stop within this distance
-    colour: str  # "#rrggbb"
-
-    @property
-    def xy(self) -> Array:
-        """Its middle ``(2,)``."""
-        return np.array([self.x, self.y])
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +43,7 @@ class House:
 
     name: str
     solids: tuple[Solid, ...]
-    places: tuple[Place, ...]
+    places: Places
     rooms: Array  # (V, 2), the outline of the house: outside of it the map is unknown
     wall_height_m: float
 
@@ -66,11 +52,7 @@ class House:
         for place in self.places:
             if place.name == name:
                 return place
-        raise DataError(f"{self.name}: expected one of the places {', '.join(self.place_names())}, got {name!r}")
-
-    def place_names(self) -> tuple[str, ...]:
-        """Names in the order of the drawing."""
-        return tuple(p.name for p in self.places)
+        raise DataError(f"{self.name}: expected one of the places {', '.join(self.places.names)}, got {name!r}")
 
     def obstacles(self) -> tuple[Solid, ...]:
         """What a walking body can bump into."""
@@ -86,13 +68,15 @@ class House:
         (x0, y0), (x1, y1) = corners.min(axis=0), corners.max(axis=0)
         return float(x0), float(y0), float(x1), float(y1)
 
-    def nearest_place(self, xy: Array) -> Place:
-        """The place whose middle is nearest."""
-        return min(self.places, key=lambda p: float(np.hypot(*(p.xy - xy))))
 
+def load_house(source: Path | str = "home") -> House:
+    """A house from its drawing: a YAML file, or the name of one that came with the package (home, bungalow).
 
-def load_house(path: Path | str) -> House:
-    """A house from its drawing, a YAML file; ``config/houses/home.yaml`` explains the format."""
+    ``config/houses/home.yaml`` explains the format.
+    """
     from svfm_ros.sim.drawing import read_drawing
 
-    return read_drawing(Path(path))
+    path = Path(source)
+    if path.suffix in (".yaml", ".yml"):
+        return read_drawing(path)
+    return read_drawing(share_file(f"config/houses/{source}.yaml"))

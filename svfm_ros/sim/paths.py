@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.ndimage import gaussian_filter1d
 
-from svfm_ros.sim.house import Place
+from svfm_ros.datatypes import Place
 from svfm_ros.sim.routes import NODES, RouteBook
 
 __all__ = ["draw_paths", "draw_stops"]
@@ -17,16 +17,17 @@ Array = NDArray[np.float64]
 _MODES = 6  # waves of the sideways wandering, the longest being twice the way
 _BLEND_M = 1.6  # a path joins the bundle, and leaves it, over this length
 _ROOM_M = 0.4  # free floor beside the line that allows the full wandering
+_STOP_SPREAD, _STOP_REACH = 0.3, 0.6  # people stop well within a place; shares of its radius
 _ROUNDS = 24
 
 
 def draw_stops(book: RouteBook, place: Place, count: int, rng: np.random.Generator) -> Array:
-    """Where ``count`` people come to a stop at a place ``(count, 2)``: within its radius, and clear of things."""
+    """Where ``count`` people come to a stop at a place ``(count, 2)``, clear of things."""
     stops = np.tile(place.xy, (count, 1))
     open_ = np.arange(count)
     for _ in range(_ROUNDS):
-        offset = rng.normal(scale=place.radius_m / 2.0, size=(len(open_), 2))
-        ok = np.hypot(*offset.T) <= place.radius_m
+        offset = rng.normal(scale=_STOP_SPREAD * place.radius_m, size=(len(open_), 2))
+        ok = np.hypot(*offset.T) <= _STOP_REACH * place.radius_m
         ok &= book.grid.at(place.xy + offset) >= book.clearance_m
         stops[open_[ok]] = place.xy + offset[ok]
         open_ = open_[~ok]

@@ -32,6 +32,7 @@ _DAY_S = 86400
 _PROTOCOL_HOUR_H = 10
 _PROTOCOL_GAP_S = 60.0
 _MOST_REDRAWS = 12
+_SHORTEST_STAY_NS = 3 * NS_PER_S  # long enough to turn around
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +73,7 @@ def simulate_protocol(
 ) -> list[LabelledWalk]:
     """The paper's recordings: from the couch to each target, ``repeats`` times each, in random order."""
     config, habits = config or WalkerConfig(), habits or HabitConfig()
-    targets = tuple(targets or (n for n in house.place_names() if n != origin))
+    targets = tuple(targets or (n for n in house.places.names if n != origin))
     rng = np.random.default_rng([seed, 1])
     order = rng.permutation(np.repeat(np.arange(len(targets)), repeats))
     first = parse_local_time(f"{habits.first_day}T{_PROTOCOL_HOUR_H:02d}:00", habits.time_zone)
@@ -101,7 +102,7 @@ def simulate_habit(
     rng = np.random.default_rng([seed, 2])
     starts = _starts_within(count, hours, habits, rng)
     clock = hours_of_day(starts, habits.time_zone)
-    names = house.place_names()
+    names = house.places.names
     table = np.stack([_leaving(house, habits, origin, float(h), shares) for h in clock]) if count else np.empty((0, 1))
     chosen = (rng.uniform(size=(count, 1)) > np.cumsum(table, axis=1)).sum(axis=1)
     trips = [_Trip(origin, names[int(k)], int(t)) for k, t in zip(chosen, starts, strict=True)]
@@ -146,7 +147,7 @@ def _starts_within(
 
 def _leaving(house: House, habits: HabitConfig, origin: str, hour: float, shares: Mapping[str, float] | None) -> Array:
     """Shares of the places other than the origin."""
-    names = house.place_names()
+    names = house.places.names
     if shares is not None:
         unknown = [n for n in shares if n not in names]
         if unknown:
@@ -164,7 +165,7 @@ def _visits(
     house: House, habits: HabitConfig, origin: str, begin_ns: int, end_ns: int, rng: np.random.Generator
 ) -> list[_Trip]:
     """When someone gets up, and to go where; a draw of the place they are at means staying longer."""
-    names = house.place_names()
+    names = house.places.names
     here, now = origin, begin_ns
     trips: list[_Trip] = []
     while True:
@@ -191,7 +192,7 @@ def _spots(book: RouteBook, names: Sequence[str], rng: np.random.Generator) -> A
 
 
 def _after_each_other(walks: list[LabelledWalk]) -> list[LabelledWalk]:
-    """Nobody leaves before they have arrived: a walk that would start too early starts a second after the last one."""
+    """Nobody leaves before they have arrived: a walk that would start too early waits for the last one to end."""
     out: list[LabelledWalk] = []
     free_ns = 0
     for labelled in walks:
@@ -200,7 +201,7 @@ def _after_each_other(walks: list[LabelledWalk]) -> list[LabelledWalk]:
         if late:
             walk = Walk(walk.walk_id, walk.resident, walk.stamps_ns + late, walk.poses)
         out.append(LabelledWalk(walk, labelled.origin, labelled.destination))
-        free_ns = int(walk.stamps_ns[-1]) + NS_PER_S
+        free_ns = int(walk.stamps_ns[-1]) + _SHORTEST_STAY_NS
     return out
 
 
@@ -229,7 +230,7 @@ def _time_trips(
     rng: np.random.Generator,
     duration_s: tuple[float, float] | None,
 ) -> TimedPaths:
-    """Paths and speeds of one batch. Walks outside of the duration are drawn again, unless the way is simply that long."""
+    """Paths and speeds of one batch; walks outside of the duration are drawn again, unless the way is that long."""
     low, high = duration_s or (0.0, np.inf)
     kept: list[TimedPaths] = []
     missing = list(trips)

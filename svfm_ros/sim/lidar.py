@@ -1,0 +1,152 @@
+"""A low-cost LiDAR worn on the chest of someone who walks.
+
+A sweep takes a tenth of a second; every beam leaves from where the wearer is at its own moment, in a plane that tilts
+with the steps. Then the sensor adds what such sensors add: noise, steps, gaps, and the shadow of the body behind it.
+Each effect draws from a stream of random numbers of its own: switching one off leaves the others as they were.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from svfm_ros.clock import NS_PER_S
+from svfm_ros.config.sim import LidarConfig
+from svfm_ros.datatypes import Scan
+from svfm_ros.sim.house import House
+from svfm_ros.sim.motion import Motion
+from svfm_ros.sim.raycast import RayCaster
+
+__all__ = ["Lidar"]
+
+Array = NDArray[np.float64]
+
+_CHUNK = 200  # sweeps computed at once
+_QUANTUM_AT_M = 1.5  # the data sheet gives the step of the range at this distance
+_LEAN_KNOT_S = 2.0
+
+
+@dataclass(frozen=True, slots=True)
+class _Tilt:
+    """The sensor's plane at each beam: nose down, left side up, height. All ``(S, N)``."""
+
+    pitch_rad: Array
+    roll_rad: Array
+    height_m: Array
+
+
+class Lidar:
+    """Turns a motion through a house into scans, frame ``laser``: x ahead, y to the left."""
+
+    def __init__(self, house: House, config: LidarConfig | None = None, step_hz: float = 1.8) -> None:
+        """``step_hz`` is the rhythm of the wearer's steps."""
+        self.config = config or LidarConfig()
+        self._caster = RayCaster.of_house(house)
+        self._step_hz = step_hz
+        self._angle_step = 2.0 * np.pi / self.config.beams
+        self._angles = -np.pi + self._angle_step * np.arange(self.config.beams)
+
+    @property
+    def period_ns(self) -> int:
+        """Time from one sweep to the next."""
+        return round(NS_PER_S / self.config.rate_hz)
+
+    def count(self, motion: Motion) -> int:
+        """Whole sweeps within a motion."""
+        return int((motion.duration_s * NS_PER_S + 1e-3) // self.period_ns)
+
+    def sweeps(self, motion: Motion, seed: int) -> Iterator[Scan]:
+        """All sweeps of a motion, one after the other; the same seed gives the same scans."""
+        streams = [np.random.default_rng([seed, 21, effect]) for effect in range(3)]
+        lean = self._lean_knots(motion, np.random.default_rng([seed, 22]))
+        total = self.count(motion)
+        for first in range(0, total, _CHUNK):
+            numbers = np.arange(first, min(first + _CHUNK, total))
+            ranges = self._measure(motion, numbers, lean, streams)
+            for k, row in zip(numbers, ranges, strict=True):
+                yield self._scan(motion.start_ns + int(k) * self.period_ns, row)
+
+    def _scan(self, stamp_ns: int, ranges: NDArray[np.float32]) -> Scan:
+        c = self.config
+        period_s = self.period_ns / NS_PER_S
+        increment_s = period_s / c.beams if c.motion else 0.0
+        return Scan(stamp_ns, ranges, -np.pi, self._angle_step, c.range_min_m, c.range_max_m, period_s, increment_s)
+
+    def _measure(
+        self, motion: Motion, numbers: NDArray[np.int64], lean: Array, streams: list[np.random.Generator]
+    ) -> NDArray[np.float32]:
+        """Ranges ``(S, N)`` of the sweeps of these numbers."""
+        period_s = self.period_ns / NS_PER_S
+        t = np.repeat(numbers[:, None] * period_s, self.config.beams, axis=1)  # (S, N)
+        if self.config.motion:
+            t = t + np.arange(self.config.beams) * (period_s / self.config.beams)
+        ranges, sine = self._true_ranges(motion.poses_at(t), self._tilt(motion, t, lean))
+        ranges = self._noisy(ranges, streams[0])
+        ranges = self._quantised(ranges)
+        lost = self._dropped(ranges, sine, streams[1]) | self._in_shadow()
+        lost |= ~((ranges >= self.config.range_min_m) & (ranges <= self.config.range_max_m))
+        return np.where(lost, np.inf, ranges).astype(np.float32)
+
+    def _true_ranges(self, poses: Array, tilt: _Tilt) -> tuple[Array, Array]:
+        """Exact ranges and sines of incidence ``(S, N)`` for the pose and tilt of each beam."""
+        sp, cp = np.sin(tilt.pitch_rad), np.cos(tilt.pitch_rad)
+        sr, cr = np.sin(tilt.roll_rad), np.cos(tilt.roll_rad)
+        ca, sa = np.cos(self._angles), np.sin(self._angles)
+        # The beam (ca, sa, 0), rolled about x, then pitched about y: nose down is positive.
+        ahead, left, up = cp * ca + sp * sr * sa, cr * sa, -sp * ca + cp * sr * sa
+        level = np.hypot(ahead, left)
+        azimuth = poses[..., 2] + np.arctan2(left, ahead)
+        hits = self._caster.cast(
+            poses[..., :2].reshape(-1, 2),
+            azimuth.ravel(),
+            tilt.height_m.ravel(),
+            (up / level).ravel(),
+            2.0 * self.config.range_max_m,
+        )
+        shape = azimuth.shape
+        return hits.distance_m.reshape(shape) / level, hits.sine.reshape(shape)
+
+    def _lean_knots(self, motion: Motion, rng: np.random.Generator) -> Array:
+        """The slow lean of the body, forward and sideways, every two seconds ``(2, L)``, radians."""
+        count = int(motion.duration_s / _LEAN_KNOT_S) + 2
+        return np.asarray(np.radians(self.config.lean_deg) * rng.standard_normal((2, count)))
+
+    def _tilt(self, motion: Motion, t: Array, lean: Array) -> _Tilt:
+        c = self.config
+        if not c.sway:
+            return _Tilt(np.zeros_like(t), np.zeros_like(t), np.full_like(t, c.height_m))
+        swing = motion.activity_at(t)
+        step = 2.0 * np.pi * self._step_hz * t
+        knots = _LEAN_KNOT_S * np.arange(lean.shape[1])
+        pitch = np.radians(c.sway_pitch_deg) * swing * np.sin(step) + np.interp(t, knots, lean[0])
+        roll = np.radians(c.sway_roll_deg) * swing * np.sin(0.5 * step) + np.interp(t, knots, lean[1])
+        return _Tilt(pitch, roll, c.height_m + c.bounce_m * swing * np.cos(step))
+
+    def _noisy(self, ranges: Array, rng: np.random.Generator) -> Array:
+        if not self.config.noise:
+            return ranges
+        finite = np.where(np.isfinite(ranges), ranges, 0.0)
+        sigma = self.config.noise_m + self.config.noise_share * finite
+        return np.asarray(ranges + sigma * rng.standard_normal(ranges.shape))
+
+    def _quantised(self, ranges: Array) -> Array:
+        """A triangulating sensor measures 1/range in even steps, so its steps of range grow with the range squared."""
+        if not self.config.quantisation or self.config.quantum_m == 0.0:
+            return ranges
+        step = self.config.quantum_m / _QUANTUM_AT_M**2  # of 1/range, 1/m
+        with np.errstate(divide="ignore"):
+            return np.asarray(1.0 / (np.rint(1.0 / np.maximum(ranges, 1e-3) / step) * step))
+
+    def _dropped(self, ranges: Array, sine: Array, rng: np.random.Generator) -> NDArray[np.bool_]:
+        c = self.config
+        if not c.drops:
+            return np.zeros(ranges.shape, dtype=bool)
+        far = np.clip(np.where(np.isfinite(ranges), ranges, c.range_max_m) / c.range_max_m, 0.0, 1.0)
+        share = c.drop_share + (c.drop_share_far - c.drop_share) * far**2
+        return np.asarray((rng.uniform(size=ranges.shape) < share) | (sine < np.sin(np.radians(c.grazing_deg))))
+
+    def _in_shadow(self) -> NDArray[np.bool_]:
+        """Beams that look back into the wearer ``(N,)``."""
+        from_behind = np.pi - np.abs(self._angles)
+        return np.asarray(self.config.shadow & (from_behind < np.radians(self.config.shadow_deg) / 2.0))

@@ -1,0 +1,210 @@
+"""Where beams end: many rays against the solids of a house, compiled.
+
+The edges of all solids lie in the cells of a square grid; a ray visits the cells it passes and looks only at the edges
+in them. Beams may rise or fall: an edge is met only where the beam's height lies between its lower and upper edge, a
+beam that sinks onto a table from above ends on the table's top, and floor and ceiling end what nothing else does.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from svfm_ros.compiled import kernel
+from svfm_ros.sim.house import House, Solid
+
+__all__ = ["Hits", "RayCaster"]
+
+Array = NDArray[np.float64]
+
+_CELL_M = 0.5
+_ENDLESS_M = 1e9
+
+
+@dataclass(frozen=True, slots=True)
+class Hits:
+    """Where rays end."""
+
+    distance_m: Array  # (N,), along the floor; inf where the ray meets nothing
+    sine: Array  # (N,), of the angle between ray and surface, seen from above: 1 head-on, near 0 grazing
+
+
+class RayCaster:
+    """Casts rays in one set of solids."""
+
+    def __init__(self, solids: Sequence[Solid], ceiling_m: float = _ENDLESS_M) -> None:
+        """``ceiling_m`` is the height of the rooms; rays that sink end on the floor at zero."""
+        outlines = [_counter_clockwise(s) for s in solids]
+        self._edges = np.concatenate([s.segments() for s in outlines])  # (M, 4)
+        spans = [np.tile([s.bottom_m, s.top_m], (len(s.outline), 1)) for s in outlines]
+        self._spans = np.concatenate(spans)  # (M, 2)
+        self._ceiling_m = float(ceiling_m)
+        self._origin, self._shape, self._starts, self._members = _sort_into_cells(self._edges)
+
+    @classmethod
+    def of_house(cls, house: House) -> "RayCaster":
+        """All solids of a house, with its ceiling."""
+        return cls(house.solids, house.wall_height_m)
+
+    def cast(self, origins: Array, azimuths_rad: Array, heights_m: Array, slopes: Array, longest_m: float) -> Hits:
+        """Rays from ``origins`` ``(N, 2)``; the slope is metres of height gained per metre along the floor."""
+        distance = np.empty(len(origins))
+        sine = np.empty(len(origins))
+        _cast_all(
+            np.ascontiguousarray(origins, dtype=np.float64),
+            np.ascontiguousarray(azimuths_rad, dtype=np.float64),
+            np.ascontiguousarray(heights_m, dtype=np.float64),
+            np.ascontiguousarray(slopes, dtype=np.float64),
+            float(longest_m),
+            self._edges,
+            self._spans,
+            self._ceiling_m,
+            self._origin,
+            self._shape,
+            self._starts,
+            self._members,
+            distance,
+            sine,
+        )
+        return Hits(distance, sine)
+
+    def cast_level(self, origins: Array, azimuths_rad: Array, height_m: float, longest_m: float = _ENDLESS_M) -> Hits:
+        """Level rays, all at one height."""
+        heights = np.full(len(origins), height_m)
+        return self.cast(origins, azimuths_rad, heights, np.zeros(len(origins)), longest_m)
+
+
+def _counter_clockwise(solid: Solid) -> Solid:
+    x, y = solid.outline.T
+    if float(np.sum(x * np.roll(y, -1) - np.roll(x, -1) * y)) >= 0.0:
+        return solid
+    return Solid(solid.name, solid.kind, solid.outline[::-1].copy(), solid.bottom_m, solid.top_m)
+
+
+def _sort_into_cells(edges: Array) -> tuple[Array, NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
+    """Corner and shape of the grid, and for each cell the edges in it: ``members[starts[c]:starts[c + 1]]``."""
+    corners = np.concatenate([edges[:, :2], edges[:, 2:]])
+    origin = corners.min(axis=0) - 0.5 * _CELL_M
+    shape = np.floor((corners.max(axis=0) - origin) / _CELL_M).astype(np.int64) + 1  # columns, rows
+    cells: list[list[int]] = [[] for _ in range(int(shape[0] * shape[1]))]
+    for m, (x0, y0, x1, y1) in enumerate(edges):
+        for column, row in _cells_of(np.array([x0, y0]), np.array([x1, y1]), origin):
+            cells[row * int(shape[0]) + column].append(m)
+    starts = np.concatenate([[0], np.cumsum([len(c) for c in cells])]).astype(np.int64)
+    members = np.array([m for c in cells for m in c], dtype=np.int64)
+    return origin, shape, starts, members
+
+
+def _cells_of(start: Array, end: Array, origin: Array) -> list[tuple[int, int]]:
+    """Cells (column, row) an edge touches, with a hair's breadth to spare."""
+    low = np.floor((np.minimum(start, end) - origin - 1e-9) / _CELL_M).astype(int)
+    high = np.floor((np.maximum(start, end) - origin + 1e-9) / _CELL_M).astype(int)
+    along = (end - start) / np.hypot(*(end - start))
+    normal = np.array([-along[1], along[0]])
+    reach = 0.5 * _CELL_M * float(np.abs(normal).sum()) + 1e-9
+    found = []
+    for column in range(low[0], high[0] + 1):
+        for row in range(low[1], high[1] + 1):
+            middle = origin + _CELL_M * (np.array([column, row]) + 0.5)
+            if abs(float((middle - start) @ normal)) <= reach:
+                found.append((column, row))
+    return found
+
+
+@kernel
+def _meet(edge, span, ox, oy, dx, dy, z, slope):  # type: ignore[no-untyped-def]
+    """Distance at which a ray meets one edge (inf: never) and the sine of the angle it does so at."""
+    ex, ey = edge[2] - edge[0], edge[3] - edge[1]
+    det = dx * ey - dy * ex
+    if det == 0.0:
+        return np.inf, 1.0
+    ax, ay = edge[0] - ox, edge[1] - oy
+    t = (ax * ey - ay * ex) / det
+    u = (ax * dy - ay * dx) / det
+    if t < 0.0 or u < 0.0 or u > 1.0:
+        return np.inf, 1.0
+    height = z + slope * t
+    if height < span[0] or height > span[1]:
+        return np.inf, 1.0
+    # Outlines turn counter-clockwise, so det < 0 on the near side. A ray met only on the far side came in from above
+    # or below, and ended where it crossed the top or the underside.
+    if det > 0.0 and z > span[1]:
+        return (span[1] - z) / slope, 1.0
+    if det > 0.0 and z < span[0]:
+        return (span[0] - z) / slope, 1.0
+    return t, abs(det) / np.sqrt(ex * ex + ey * ey)
+
+
+@kernel
+def _cast_one(  # type: ignore[no-untyped-def]
+    ox, oy, dx, dy, z, slope, limit, edges, spans, origin, shape, starts, members
+):
+    """Walk along the cells of the grid until something is met; ``limit`` is where floor or ceiling end the ray."""
+    best, sine = limit, 1.0
+    column = int(np.floor((ox - origin[0]) / _CELL_M))
+    row = int(np.floor((oy - origin[1]) / _CELL_M))
+    if column < 0 or row < 0 or column >= shape[0] or row >= shape[1]:  # from outside: look at everything
+        for m in range(len(edges)):
+            t, s = _meet(edges[m], spans[m], ox, oy, dx, dy, z, slope)
+            if t < best:
+                best, sine = t, s
+        return best, sine
+    step_x, step_y = (1 if dx > 0 else -1), (1 if dy > 0 else -1)
+    per_x = _CELL_M / abs(dx) if dx != 0.0 else np.inf
+    per_y = _CELL_M / abs(dy) if dy != 0.0 else np.inf
+    edge_x = origin[0] + _CELL_M * (column + (1 if dx > 0 else 0))
+    edge_y = origin[1] + _CELL_M * (row + (1 if dy > 0 else 0))
+    next_x = (edge_x - ox) / dx if dx != 0.0 else np.inf
+    next_y = (edge_y - oy) / dy if dy != 0.0 else np.inf
+    while True:
+        cell = row * shape[0] + column
+        for k in range(starts[cell], starts[cell + 1]):
+            m = members[k]
+            t, s = _meet(edges[m], spans[m], ox, oy, dx, dy, z, slope)
+            if t < best:
+                best, sine = t, s
+        leave = min(next_x, next_y)
+        if best <= leave:
+            return best, sine
+        if next_x < next_y:
+            column += step_x
+            next_x += per_x
+        else:
+            row += step_y
+            next_y += per_y
+        if column < 0 or row < 0 or column >= shape[0] or row >= shape[1]:
+            return best, sine
+
+
+@kernel
+def _cast_all(  # type: ignore[no-untyped-def]
+    origins,
+    azimuths,
+    heights,
+    slopes,
+    longest,
+    edges,
+    spans,
+    ceiling,
+    origin,
+    shape,
+    starts,
+    members,
+    distance,
+    sine,
+):
+    for i in range(len(origins)):
+        z, slope = heights[i], slopes[i]
+        limit, flat = longest, False
+        if slope < 0.0 and -z / slope < limit:
+            limit, flat = -z / slope, True
+        elif slope > 0.0 and (ceiling - z) / slope < limit:
+            limit, flat = (ceiling - z) / slope, True
+        dx, dy = np.cos(azimuths[i]), np.sin(azimuths[i])
+        t, s = _cast_one(
+            origins[i, 0], origins[i, 1], dx, dy, z, slope, limit, edges, spans, origin, shape, starts, members
+        )
+        met = t < limit or flat
+        distance[i] = t if met else np.inf
+        sine[i] = s
