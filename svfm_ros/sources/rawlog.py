@@ -29,6 +29,7 @@ _OBJECT = re.compile(rb"[\x80-\xff](?:mrpt::(?:obs|poses|math)::)?C[A-Z]")
 _EPOCH_1601_S = 11_644_473_600  # MRPT counts 100 ns since 1601
 _RANGE_MIN_M = 0.02
 _MOST_BEAMS = 100_000
+_MOST_TICKS = 2**57  # the year 2057; a larger stamp is damaged, and would not fit in nanoseconds
 # Stamps of a real recording seldom repeat; those of a conversion come in bunches of the clock's ticks.
 _MOST_REPEATED = 0.05
 
@@ -103,7 +104,7 @@ def _stamps(path: Path, data: bytes, starts: list[int], warn: Warn) -> list[int]
     if not good.size:
         raise DataError(f"{path}: none of its {len(starts)} scans could be read")
     repeated = float(np.mean(np.diff(good) <= 0)) if good.size > 1 else 0.0
-    if repeated <= _MOST_REPEATED and np.all(good > _EPOCH_1601_S * 10_000_000):
+    if repeated <= _MOST_REPEATED and np.all(good >= _EPOCH_1601_S * 10_000_000):
         return [int(t) * 100 - _EPOCH_1601_S * NS_PER_S for t in ticks]
     warn(f"{path} has no usable stamps: scans are taken to be {SYNTHETIC_PERIOD_S:g} s apart")
     return [round(i * SYNTHETIC_PERIOD_S * NS_PER_S) for i in range(len(starts))]
@@ -129,7 +130,7 @@ def _parse_scan(cursor: _Cursor) -> _Observation | None:
     ranges = np.array(cursor.take(f"{n}f"), dtype=np.float32)  # (N,)
     valid = np.array(cursor.take(f"{n}B"), dtype=bool)
     cursor.skip(4)  # standard deviation of a range
-    ticks = cursor.number("Q")
+    ticks = min(cursor.number("Q"), _MOST_TICKS)
     ranges[~valid] = np.inf
     step = aperture_rad / max(n - 1, 1)
     ordered = ranges if counter_clockwise else ranges[::-1].copy()
