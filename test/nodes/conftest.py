@@ -38,3 +38,21 @@ def start():
             process.kill()
         with contextlib.suppress(ValueError):  # its pipes were read and closed already
             process.communicate()
+
+
+@pytest.fixture
+def listener():
+    """A node that collects messages and calls services."""
+    from roslive import Listener
+
+    made = Listener()
+    yield made
+    made.close()
+
+
+@pytest.fixture
+def latched():
+    """The quality of service of maps, models and the like."""
+    from rclpy.qos import DurabilityPolicy, QoSProfile
+
+    return QoSProfile(depth=100, durability=DurabilityPolicy.TRANSIENT_LOCAL)

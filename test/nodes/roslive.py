@@ -1,0 +1,76 @@
+"""A node of the tests' own: it collects messages and calls services, event by event."""
+
+import contextlib
+import threading
+import time
+
+import rclpy
+from rclpy.executors import ExternalShutdownException, ShutdownException, SingleThreadedExecutor
+
+# A loaded machine is slow to start processes. Waits end as soon as what they wait for happens.
+PATIENCE_S = 90.0
+
+
+class Collected(list):
+    """Messages as they arrive, with the time of arrival; ``wait`` returns when enough are there."""
+
+    def __init__(self):
+        super().__init__()
+        self.arrived_s = []
+        self._changed = threading.Condition()
+
+    def add(self, message):
+        with self._changed:
+            self.arrived_s.append(time.monotonic())
+            self.append(message)
+            self._changed.notify_all()
+
+    def wait(self, count, patience_s=PATIENCE_S):
+        with self._changed:
+            got = self._changed.wait_for(lambda: len(self) >= count, patience_s)
+        assert got, f"expected {count} messages, got {len(self)}"
+        return self
+
+    def wait_for(self, wanted, patience_s=PATIENCE_S):
+        """The first message that ``wanted`` accepts."""
+        with self._changed:
+            assert self._changed.wait_for(lambda: any(map(wanted, self)), patience_s), f"not among {len(self)} messages"
+            return next(m for m in self if wanted(m))
+
+
+class Listener:
+    """A node of the tests' own, spinning in the background."""
+
+    def __init__(self):
+        self.context = rclpy.Context()
+        rclpy.init(context=self.context)
+        self.node = rclpy.create_node("listener", context=self.context)
+        self._executor = SingleThreadedExecutor(context=self.context)
+        self._executor.add_node(self.node)
+        self._thread = threading.Thread(target=self._spin, daemon=True)
+        self._thread.start()
+
+    def _spin(self):
+        with contextlib.suppress(ExternalShutdownException, ShutdownException):
+            self._executor.spin()
+
+    def collect(self, kind, topic, qos=100, raw=False):
+        """Everything that arrives on a topic from now on."""
+        collected = Collected()
+        self.node.create_subscription(kind, topic, collected.add, qos, raw=raw)
+        return collected
+
+    def call(self, kind, service, request):
+        """The answer of a service."""
+        client = self.node.create_client(kind, service)
+        assert client.wait_for_service(PATIENCE_S), f"no service {service}"
+        answered = threading.Event()
+        future = client.call_async(request)
+        future.add_done_callback(lambda _: answered.set())
+        assert answered.wait(PATIENCE_S), f"no answer from {service}"
+        return future.result()
+
+    def close(self):
+        self._executor.shutdown(0)
+        rclpy.shutdown(context=self.context)
+        self._thread.join(PATIENCE_S)

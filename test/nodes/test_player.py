@@ -1,0 +1,172 @@
+"""The player in a process of its own, heard over DDS."""
+
+import itertools
+import re
+
+import pytest
+from bagmaker import LASER_SCAN, START_NS, STRING, scans, text_bytes, write_bag
+from rcl_interfaces.srv import SetParameters
+from rclpy.parameter import Parameter
+from rosgraph_msgs.msg import Clock
+from roslive import PATIENCE_S
+from sensor_msgs.msg import LaserScan
+from std_msgs.msg import String
+from std_srvs.srv import SetBool
+
+from svfm_ros.errors import SvfmError
+from svfm_ros.nodes.convert import stamp_ns
+from svfm_ros.nodes.player import Player, parameters_of
+
+pytestmark = pytest.mark.ros
+
+SCANS = scans(20)
+MAP = ("/map", STRING, START_NS - 5_000_000_000, text_bytes("the map"))
+
+
+def player(start, bag, *arguments):
+    return start("-m", "svfm_ros.nodes.player", bag, *arguments)
+
+
+def end(process):
+    out, err = process.communicate(timeout=PATIENCE_S)
+    return process.returncode, out + err
+
+
+def test_messages_arrive_byte_for_byte_in_order_with_the_clock(start, listener, tmp_path):
+    bag = write_bag(tmp_path / "bag", SCANS)
+    got = listener.collect(LaserScan, "scan", raw=True)
+    clock = listener.collect(Clock, "/clock")
+    process = player(start, bag, "--rate", 10, "--wait-for", "scan", "/clock")
+    got.wait(20)
+    code, text = end(process)
+    assert code == 0
+    assert "replayed 20 messages on 1 topics" in text
+    assert got == [data for _, _, _, data in SCANS]
+    ticks = [stamp_ns(c.clock) for c in clock]
+    assert ticks == sorted(ticks)
+    assert ticks[0] >= START_NS
+    assert ticks[-1] <= SCANS[-1][2]
+
+
+def test_only_the_topics_asked_for_from_where_asked(start, listener, latched, tmp_path):
+    bag = write_bag(tmp_path / "bag", sorted([*SCANS, *scans(20, topic="/other")], key=lambda m: m[2]))
+    got = listener.collect(LaserScan, "scan")
+    other = listener.collect(LaserScan, "other")
+    process = player(start, bag, "--rate", 20, "--topics", "scan", "--start", 1.0, "--wait-for", "scan")
+    assert end(process)[0] == 0
+    got.wait(10)
+    assert [stamp_ns(m.header.stamp) for m in got] == [t for _, _, t, _ in SCANS[10:]]
+    assert not other
+
+
+def test_late_subscribers_get_what_was_latched_even_from_before_the_start(start, listener, latched, tmp_path):
+    bag = write_bag(tmp_path / "bag", [MAP, *SCANS], latched={"/map"})
+    scan = listener.collect(LaserScan, "scan")
+    player(start, bag, "--start", 5.5, "--loop")
+    scan.wait(1)
+    late = listener.collect(String, "map", latched)
+    assert late.wait(1)[0].data == "the map"
+
+
+def test_loop_begins_again_and_the_clock_jumps_back(start, listener, tmp_path):
+    bag = write_bag(tmp_path / "bag", scans(3))
+    got = listener.collect(LaserScan, "scan")
+    clock = listener.collect(Clock, "/clock")
+    process = player(start, bag, "--rate", 10, "--loop", "--wait-for", "scan")
+    got.wait(8)
+    process.terminate()
+    assert end(process)[0] == 0
+    first = [stamp_ns(m.header.stamp) for m in got[:6]]
+    assert first == 2 * [t for _, _, t, _ in scans(3)]
+    ticks = [stamp_ns(c.clock) for c in clock]
+    assert any(b < a for a, b in itertools.pairwise(ticks))
+
+
+def test_namespace_and_remapping(start, listener, tmp_path):
+    bag = write_bag(tmp_path / "bag", SCANS)
+    got = listener.collect(LaserScan, "/alice/front")
+    clock = listener.collect(Clock, "/clock")
+    player(start, bag, "--loop", "--ros-args", "-r", "__ns:=/alice", "-r", "scan:=front")
+    got.wait(1)
+    clock.wait(1)
+
+
+def test_pause_rate_and_refusals_at_run_time(start, listener, tmp_path):
+    bag = write_bag(tmp_path / "bag", scans(1000))
+    got = listener.collect(LaserScan, "scan")
+    player(start, bag, "--wait-for", "scan")
+    got.wait(1)
+    assert listener.call(SetBool, "/player/pause", SetBool.Request(data=True)).message == "paused"
+
+    def put(name, value):
+        request = SetParameters.Request(parameters=[Parameter(name, value=value).to_parameter_msg()])
+        return listener.call(SetParameters, "/player/set_parameters", request).results[0]
+
+    assert put("rate", 100).successful
+    assert "out of range" in put("rate", -1.0).reason
+    assert "read-only" in put("bag", "elsewhere").reason
+    before = len(got)
+    assert listener.call(SetBool, "/player/pause", SetBool.Request(data=False)).success
+    got.wait(before + 100)  # 10 s of recording
+
+
+def test_bad_input_is_one_line_and_exit_code_2(start, tmp_path):
+    code, text = end(player(start, tmp_path / "nope"))
+    assert code == 2
+    assert text == f"player: expected a bag, but {tmp_path / 'nope'} does not exist\n"
+
+
+@pytest.mark.parametrize("case", ["not a bag", "wrong topic", "no bag", "past the end", "bad rate"])
+def test_bad_input_is_refused_in_one_sentence(listener, tmp_path, case):
+    bag = str(write_bag(tmp_path / "bag", SCANS))
+    (tmp_path / "diary.mcap").write_text("today I walked")
+    arguments, expected = {
+        "not a bag": ([str(tmp_path / "diary.mcap")], "is not a bag"),
+        "wrong topic": ([bag, "--topics", "skan"], "nothing that can be replayed; it has /scan"),
+        "no bag": ([], "which bag?"),
+        "past the end": ([bag, "--start", "99"], "expected a start within the 1.9 s"),
+        "bad rate": ([bag, "--rate", "0"], "rate: expected 0.01 to 1000.0, got 0.0"),
+    }[case]
+    with pytest.raises(SvfmError, match=re.escape(expected)) as error:
+        Player(parameter_overrides=parameters_of(arguments), context=listener.context)
+    assert "\n" not in str(error.value)
+
+
+def test_types_that_are_not_installed_are_left_out_and_said(start, listener, tmp_path):
+    from bagmaker import STORE, Writer
+
+    bag = tmp_path / "bag"
+    with Writer(bag, version=9) as writer:
+        odd = writer.add_connection("/odd", "acme_msgs/msg/Odd", msgdef="int32 x\n", rihs01="RIHS01_" + "0" * 64)
+        other = writer.add_connection("/twist", "std_msgs/msg/Int32", msgdef="int32 x\n", rihs01="RIHS01_" + "0" * 64)
+        scan = writer.add_connection("/scan", LASER_SCAN, typestore=STORE)
+        writer.write(odd, START_NS, b"\0\1\0\0\1\0\0\0")
+        writer.write(other, START_NS, b"\0\1\0\0\1\0\0\0")
+        writer.write(scan, START_NS, SCANS[0][3])
+    got = listener.collect(LaserScan, "scan")
+    code, text = end(player(start, bag, "--wait-for", "scan"))
+    got.wait(1)
+    assert code == 0
+    assert "/odd is left out: its type acme_msgs/msg/Odd is not installed here" in text
+    assert "/twist is left out: it was recorded with another definition of std_msgs/msg/Int32" in text
+
+
+def test_a_bag_that_is_cut_off_is_replayed_as_far_as_it_goes(start, listener, tmp_path):
+    bag = write_bag(tmp_path / "bag", scans(100))
+    storage = bag / "bag.mcap"
+    storage.write_bytes(storage.read_bytes()[:20_000])
+    got = listener.collect(LaserScan, "scan", raw=True)
+    code, text = end(player(start, bag, "--rate", 100, "--wait-for", "scan"))
+    assert code == 0
+    assert text.count("is damaged") == 1
+    assert 10 < len(got.wait(10)) < 100
+    assert got == [data for _, _, _, data in scans(100)][: len(got)]
+
+
+def test_a_bag_without_scans_is_said_and_replayed(start, listener, latched, tmp_path):
+    bag = write_bag(tmp_path / "bag", [MAP], latched={"/map"})
+    got = listener.collect(String, "map", latched)
+    code, text = end(player(start, bag, "--wait-for", "map"))
+    assert code == 0
+    assert "holds no LaserScan or PointCloud2; it has /map (std_msgs/msg/String)" in text
+    assert got.wait(1)[0].data == "the map"
