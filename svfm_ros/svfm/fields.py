@@ -21,7 +21,7 @@ from torch import Tensor, nn
 from svfm_ros.config.svfm import ModelConfig
 from svfm_ros.svfm.cyclic import time_width
 
-__all__ = ["ACTIVATIONS", "FieldNet", "FieldParams", "StackedMLP", "Weights", "mlp", "realise"]
+__all__ = ["ACTIVATIONS", "FieldNet", "FieldParams", "StackedMLP", "Weights", "dot", "mlp", "realise"]
 
 ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {
     "relu": torch.relu,
@@ -34,6 +34,7 @@ Weights = Sequence[tuple[Tensor, Tensor]]
 """Layer by layer: weight (G, in, out) and bias (G, 1, out) of G networks of one shape."""
 
 _TINY = 1e-12
+_FEW = 4
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +48,7 @@ class FieldParams:
     @property
     def mu_v(self) -> Tensor:
         """Median length (...)."""
-        return torch.sqrt(torch.linalg.vecdot(self.a, self.a) + _TINY)
+        return torch.sqrt(dot(self.a, self.a) + _TINY)
 
     @property
     def mu_u(self) -> Tensor:
@@ -70,6 +71,17 @@ class FieldParams:
         return self.a if self.sigma_v is None else self.a * torch.exp(0.5 * self.tau_v).unsqueeze(-1)
 
 
+def dot(x: Tensor, y: Tensor) -> Tensor:
+    """Inner products (...) of vectors (..., D); written out for few dimensions, where torch's sums are slow."""
+    if x.shape[-1] > _FEW:
+        return (x * y).sum(-1)
+    first, *rest = zip(x.unbind(-1), y.unbind(-1), strict=True)
+    total = first[0] * first[1]
+    for xi, yi in rest:
+        total = torch.addcmul(total, xi, yi)
+    return total
+
+
 def realise(params: FieldParams, eps_u: Tensor, eps_v: Tensor, still: float) -> Tensor:
     """Velocities (..., D) for frozen noise eps_u (..., D) and eps_v (...), which broadcast against the params."""
     a = params.a
@@ -78,11 +90,11 @@ def realise(params: FieldParams, eps_u: Tensor, eps_v: Tensor, still: float) -> 
     grow = torch.exp(params.sigma_v * eps_v)
     if a.shape[-1] == 1:
         return a * grow.unsqueeze(-1)
-    aa, ae = torch.linalg.vecdot(a, a), torch.linalg.vecdot(a, eps_u)
+    aa, ae = dot(a, a), dot(a, eps_u)
     # The tangent (|a|^2 eps - a (a . eps)) side is orthogonal to a and spread |a| s long per unit of noise.
     side = params.sigma_u * torch.rsqrt(aa + (still * still + _TINY))
     tangent = torch.addcmul(aa.unsqueeze(-1) * eps_u, a, ae.unsqueeze(-1), value=-1.0)
-    squared = torch.addcmul(aa * torch.linalg.vecdot(eps_u, eps_u), ae, ae, value=-1.0)  # |tangent|^2 / |a|^2
+    squared = torch.addcmul(aa * dot(eps_u, eps_u), ae, ae, value=-1.0)  # |tangent|^2 / |a|^2
     # |a + side tangent| = |a| sqrt(1 + side^2 squared): what is left after dividing has the length |a| exactly.
     length = grow * torch.rsqrt(1.0 + side * side * squared.clamp_min(0.0))
     return torch.addcmul(a, side.unsqueeze(-1), tangent) * length.unsqueeze(-1)
@@ -155,7 +167,7 @@ def _bounded(raw: Tensor, max_speed: float) -> Tensor:
     """The same direction, with a length that approaches max_speed smoothly; 0 leaves it as it is."""
     if max_speed <= 0.0:
         return raw
-    squared = torch.linalg.vecdot(raw, raw).unsqueeze(-1)
+    squared = dot(raw, raw).unsqueeze(-1)
     return raw * torch.rsqrt(1.0 + squared * (1.0 / (max_speed * max_speed)))
 
 
