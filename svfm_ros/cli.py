@@ -26,6 +26,7 @@ _COMMANDS = {
     "evaluate": "score a model on walks it never saw",
     "reproduce": "redo the experiments of the paper",
     "run": "start the live pipeline: scans in, forecasts out, on ROS 2",
+    "demo": "see it work: simulated walks, replayed through real ROS 2 nodes",
     "bench": "measure us and the peers on the same data, in the same run",
 }
 
@@ -36,6 +37,7 @@ with honest probabilities, on the map of their home.
 
 _EPILOG = """\
 first steps:
+  svfm demo                            see it work
   svfm simulate --out out/walks        make walks to play with
   svfm COMMAND --help                  what a command takes and prints
 
