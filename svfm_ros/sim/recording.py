@@ -39,13 +39,31 @@ class Recorder:
         """Each walk a recording of its own, as in the paper."""
         return [self._recording(w.walk.walk_id, (w,), seed * 1_000_003 + i) for i, w in enumerate(walks)]
 
-    def all_in_one(self, walks: Sequence[LabelledWalk], seed: int, name: str = "recording") -> Recording:
-        """Walks that follow each other as one recording; each must begin where the last one ended."""
-        return self._recording(name, tuple(walks), seed)
+    def all_in_one(
+        self,
+        walks: Sequence[LabelledWalk],
+        seed: int,
+        name: str = "recording",
+        span_ns: tuple[int, int] | None = None,
+    ) -> Recording:
+        """Walks that follow each other as one recording; each must begin where the last one ended.
 
-    def _recording(self, name: str, walks: tuple[LabelledWalk, ...], seed: int) -> Recording:
-        c = self.config.recording
-        return Recording(name, motion_of([w.walk for w in walks], c.before_s, c.after_s, seed), walks, seed)
+        ``span_ns`` says when the recording begins and ends; without it, shortly before and after the walks.
+        """
+        return self._recording(name, tuple(walks), seed, span_ns)
+
+    def _recording(
+        self, name: str, walks: tuple[LabelledWalk, ...], seed: int, span_ns: tuple[int, int] | None = None
+    ) -> Recording:
+        before_s, after_s = self.config.recording.before_s, self.config.recording.after_s
+        if span_ns is not None and walks:
+            before_s = max(0.0, (int(walks[0].walk.stamps_ns[0]) - span_ns[0]) / NS_PER_S)
+            after_s = max(0.0, (span_ns[1] - int(walks[-1].walk.stamps_ns[-1])) / NS_PER_S)
+        return Recording(name, motion_of([w.walk for w in walks], before_s, after_s, seed), walks, seed)
+
+    def count(self, recording: Recording) -> int:
+        """Scans in a recording."""
+        return self.lidar.count(recording.motion)
 
     def scans(self, recording: Recording) -> Iterator[Scan]:
         """What the LiDAR sees."""

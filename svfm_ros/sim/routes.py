@@ -27,6 +27,7 @@ NODES = 161
 _VARIANTS = 8
 _COMFORT_M = 0.6  # floor farther than this from everything costs nothing extra
 _SMOOTHING_M = 0.35
+_NEAREST_M = 0.1  # a place may be this far from floor with room for a body
 _NEIGHBOURS = ((0, 1), (1, 0), (1, 1), (1, -1))
 
 
@@ -55,18 +56,22 @@ class RouteBook:
 
     def line_between(self, start: Array, goal: Array) -> Array:
         """One way ``(NODES, 2)`` between any two free points."""
-        return self._trace(self._variants[0], start, [goal])[0]
+        line = self._trace(self._variants[0], start, [goal])[0]
+        if line is None:
+            raise DataError(f"{self.house.name}: expected a way from {start.round(2)} to {goal.round(2)}, got none")
+        return line
 
     def _search_from(self, origin: str) -> None:
         goals = [p for p in self.house.places if p.name != origin]
         start = self.house.place(origin).xy
-        try:
-            found = [self._trace(v, start, [g.xy for g in goals]) for v in self._variants]
-        except DataError as error:
-            raise DataError(f"{self.house.name}: from the place {origin!r}: {error}") from error
+        found = [self._trace(v, start, [g.xy for g in goals]) for v in self._variants]
         for i, goal in enumerate(goals):
-            lines = np.stack([f[i] for f in found])
-            self._lines[origin, goal.name] = lines
+            lines = [line for f in found if (line := f[i]) is not None]
+            if not lines:
+                raise DataError(
+                    f"{self.house.name}: expected a way from {origin!r} to {goal.name!r} wide enough for a body, got none"
+                )
+            self._lines[origin, goal.name] = np.stack(lines)
 
     def _variant(self, seed: int) -> _Variant:
         """A graph over the free floor with random costs."""
@@ -78,32 +83,32 @@ class RouteBook:
         cost = (1.0 + weight * narrow**2) * np.exp(0.15 * rough / rough.std())
         return _Variant(_grid_graph(cost, distance >= self.clearance_m), seed)
 
-    def _trace(self, variant: _Variant, start: Array, goals: list[Array]) -> list[Array]:
+    def _trace(self, variant: _Variant, start: Array, goals: list[Array]) -> list[Array | None]:
+        """The cheapest line to each goal; None where there is no way."""
         first = self._cell(start)
         _, table = dijkstra(variant.graph, directed=False, indices=np.array([first]), return_predecessors=True)
         previous = np.asarray(table)[0]
-        nodes = self.grid.nodes().reshape(-1, 2)
-        lines = []
-        for goal in goals:
-            cells = [self._cell(goal)]
-            while cells[-1] != first:
-                step = int(previous[cells[-1]])
-                if step < 0:
-                    raise DataError(
-                        f"expected a way to ({goal[0]:.2f}, {goal[1]:.2f}), got none wide enough for a body"
-                    )
-                cells.append(step)
-            raw = np.concatenate([start[None], nodes[cells[::-1]][1:-1], goal[None]])
-            lines.append(self._smooth(resample(raw, NODES)))
-        return lines
+        return [self._line(previous, first, start, goal) for goal in goals]
+
+    def _line(self, previous: NDArray[np.int64], first: int, start: Array, goal: Array) -> Array | None:
+        cells = [self._cell(goal)]
+        while cells[-1] != first:
+            if previous[cells[-1]] < 0:
+                return None
+            cells.append(int(previous[cells[-1]]))
+        nodes = self.grid.nodes().reshape(-1, 2)[cells[::-1]]
+        return self._smooth(resample(np.concatenate([start[None], nodes[1:-1], goal[None]]), NODES))
 
     def _cell(self, xy: Array) -> int:
-        """The nearest free cell."""
+        """The nearest cell with room for a body."""
         far = np.hypot(*(self.grid.nodes() - xy).transpose(2, 0, 1))
         far[self.grid.distance_m < self.clearance_m] = np.inf
         cell = int(far.argmin())
-        if far.flat[cell] > 0.3:
-            raise DataError(f"expected room for a body at ({xy[0]:.2f}, {xy[1]:.2f}), got none within 0.3 m")
+        if far.flat[cell] > _NEAREST_M:
+            raise DataError(
+                f"{self.house.name}: expected room for a body at ({xy[0]:.2f}, {xy[1]:.2f}), "
+                f"got none within {_NEAREST_M} m"
+            )
         return cell
 
     def _smooth(self, line: Array) -> Array:

@@ -6,6 +6,7 @@ same house, config and seed give the same walks.
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,7 +21,15 @@ from svfm_ros.sim.house import House
 from svfm_ros.sim.paths import draw_paths, draw_stops
 from svfm_ros.sim.routes import RouteBook
 
-__all__ = ["ANCHOR", "LabelledWalk", "route_book", "simulate_days", "simulate_habit", "simulate_protocol"]
+__all__ = [
+    "ANCHOR",
+    "LabelledWalk",
+    "route_book",
+    "simulate_days",
+    "simulate_habit",
+    "simulate_protocol",
+    "span_of_days",
+]
 
 Array = NDArray[np.float64]
 
@@ -30,7 +39,8 @@ ANCHOR = "couch"
 _MARGIN_M = 0.04  # between two nodes of the clearance grid, a wall may be this much nearer than the nodes say
 _DAY_S = 86400
 _PROTOCOL_HOUR_H = 10
-_PROTOCOL_GAP_S = 60.0
+_PROTOCOL_GAP_NS = 60 * NS_PER_S
+_TOUR_GAP_NS = 12 * NS_PER_S
 _MOST_REDRAWS = 12
 _SHORTEST_STAY_NS = 3 * NS_PER_S  # long enough to turn around
 
@@ -70,16 +80,24 @@ def simulate_protocol(
     targets: Sequence[str] | None = None,
     habits: HabitConfig | None = None,
     book: RouteBook | None = None,
+    and_back: bool = False,
 ) -> list[LabelledWalk]:
-    """The paper's recordings: from the couch to each target, ``repeats`` times each, in random order."""
+    """The paper's recordings: from the couch to each target, ``repeats`` times each, in random order.
+
+    With ``and_back``, people walk back after each walk, so that all of it can be one recording.
+    """
     config, habits = config or WalkerConfig(), habits or HabitConfig()
+    book = book or route_book(house, config)
     targets = tuple(targets or (n for n in house.places.names if n != origin))
     rng = np.random.default_rng([seed, 1])
-    order = rng.permutation(np.repeat(np.arange(len(targets)), repeats))
+    order = [targets[k] for k in rng.permutation(np.repeat(np.arange(len(targets)), repeats))]
     first = parse_local_time(f"{habits.first_day}T{_PROTOCOL_HOUR_H:02d}:00", habits.time_zone)
-    starts = first + np.rint(np.arange(len(order)) * _PROTOCOL_GAP_S * NS_PER_S).astype(np.int64)
-    trips = [_Trip(origin, targets[k], int(t)) for k, t in zip(order, starts, strict=True)]
-    return _walk(book or route_book(house, config), trips, config, rng, (config.shortest_s, config.longest_s))
+    limits = (config.shortest_s, config.longest_s)
+    if and_back:
+        tour = [origin, *(name for target in order for name in (target, origin))]
+        return _after_each_other(_walk(book, _tour(book, tour, first, rng), config, rng, limits))
+    trips = [_Trip(origin, name, first + i * _PROTOCOL_GAP_NS) for i, name in enumerate(order)]
+    return _walk(book, trips, config, rng, limits)
 
 
 def simulate_habit(
@@ -123,13 +141,18 @@ def simulate_days(
     config, habits = config or WalkerConfig(), habits or HabitConfig()
     book = book or route_book(house, config)
     rng = np.random.default_rng([seed, 3])
-    begin = parse_local_time(f"{habits.first_day}T00:00", habits.time_zone) + round(start_hour * 3600 * NS_PER_S)
-    visits = _visits(house, habits, origin, begin, begin + round(days * _DAY_S * NS_PER_S), rng)
-    spots = _spots(book, [v.destination for v in visits], rng)
-    spots = np.concatenate([draw_stops(book, house.place(origin), 1, rng), spots])
+    visits = _visits(house, habits, origin, span_of_days(habits, days, start_hour), rng)
+    spots = _spots(book, [origin, *(v.destination for v in visits)], rng)
     trips = [_Trip(v.origin, v.destination, v.start_ns, spots[i], spots[i + 1]) for i, v in enumerate(visits)]
-    walks = _walk(book, trips, config, rng, None)
-    return _after_each_other(walks)
+    return _after_each_other(_walk(book, trips, config, rng, None))
+
+
+def span_of_days(habits: HabitConfig, days: float, start_hour: float = 8.0) -> tuple[int, int]:
+    """Unix nanoseconds at which ``simulate_days`` begins and ends."""
+    if not 0.0 <= start_hour < 24.0:
+        raise UsageError(f"expected an hour of the day, 0 to 24, got {start_hour:g}")
+    begin = parse_local_time(f"{habits.first_day}T00:00", habits.time_zone) + round(start_hour * 3600 * NS_PER_S)
+    return begin, begin + round(days * _DAY_S * NS_PER_S)
 
 
 def _starts_within(
@@ -162,24 +185,31 @@ def _leaving(house: House, habits: HabitConfig, origin: str, hour: float, shares
 
 
 def _visits(
-    house: House, habits: HabitConfig, origin: str, begin_ns: int, end_ns: int, rng: np.random.Generator
+    house: House, habits: HabitConfig, origin: str, span_ns: tuple[int, int], rng: np.random.Generator
 ) -> list[_Trip]:
     """When someone gets up, and to go where; a draw of the place they are at means staying longer."""
     names = house.places.names
-    here, now = origin, begin_ns
+    here, now = origin, span_ns[0]
     trips: list[_Trip] = []
     while True:
         hour = float(hours_of_day(np.array([now]), habits.time_zone)[0])
         stay = habits.dwell_s * float(np.exp(habits.dwell_spread * rng.standard_normal()))
         night = habits.profile != "wandering" and is_night(hour, habits)
         now += round(stay * (habits.night_dwell_factor if night else 1.0) * NS_PER_S)
-        if now >= end_ns:
+        if now >= span_ns[1]:
             return trips
         hour = float(hours_of_day(np.array([now]), habits.time_zone)[0])
         there = names[int(rng.choice(len(names), p=next_place_shares(house, habits, here, hour)))]
         if there != here:
             trips.append(_Trip(here, there, now))
             here = there
+
+
+def _tour(book: RouteBook, names: Sequence[str], first_ns: int, rng: np.random.Generator) -> list[_Trip]:
+    """Trips from place to place, each from where the last one ended."""
+    spots = _spots(book, names, rng)
+    legs = enumerate(pairwise(names))
+    return [_Trip(a, b, first_ns + i * _TOUR_GAP_NS, spots[i], spots[i + 1]) for i, (a, b) in legs]
 
 
 def _spots(book: RouteBook, names: Sequence[str], rng: np.random.Generator) -> Array:
