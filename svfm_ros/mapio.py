@@ -18,6 +18,8 @@ __all__ = ["load_map", "save_map"]
 
 OCCUPIED_THRESH = 0.65
 FREE_THRESH = 0.25
+# In files, as map_saver of ROS 1 has it: the grey of unknown (205) reads as 0.19608, which must not pass for free.
+_FILE_FREE_THRESH = 0.196
 _OCCUPIED, _FREE, _UNKNOWN = 0, 254, 205  # the grey values map_saver writes
 _UNKNOWN_PROB = np.float32(np.nan)
 
@@ -40,7 +42,7 @@ def save_map(grid: OccupancyGrid, yaml_path: Path) -> None:
         "origin": origin,
         "negate": 0,
         "occupied_thresh": OCCUPIED_THRESH,
-        "free_thresh": FREE_THRESH,
+        "free_thresh": _FILE_FREE_THRESH,
     }
     yaml_path.write_text(yaml.safe_dump(sheet, sort_keys=False))
 
@@ -53,7 +55,7 @@ def load_map(yaml_path: Path) -> OccupancyGrid:
     shade = grey / 255.0 if int(sheet.get("negate", 0)) else 1.0 - grey / 255.0
     prob = np.full(grey.shape, _UNKNOWN_PROB, dtype=np.float32)
     prob[shade > float(sheet.get("occupied_thresh", OCCUPIED_THRESH))] = 1.0
-    prob[shade < float(sheet.get("free_thresh", FREE_THRESH))] = 0.0
+    prob[shade < float(sheet.get("free_thresh", _FILE_FREE_THRESH))] = 0.0
     return OccupancyGrid(prob, float(sheet["resolution"]), Pose2.from_array(sheet["origin"]))
 
 
