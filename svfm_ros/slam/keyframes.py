@@ -7,20 +7,23 @@ after a long unclosed tour do not.
 """
 
 import heapq
+from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from svfm_ros import se2
+from svfm_ros.datatypes import Pose2
+from svfm_ros.slam.growing import grown
 from svfm_ros.slam.preprocess import Cloud
 
-__all__ = ["Keyframes", "Pool"]
+__all__ = ["KeyframeView", "Keyframes", "Pool"]
 
 Array = NDArray[np.float64]
 Ints = NDArray[np.int64]
-T = TypeVar("T", bound=np.generic)
+
+_LOOP_COST_M = 1.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,6 +34,16 @@ class Pool:
     starts: Ints  # (K + 1,)
 
 
+@dataclass(frozen=True, slots=True)
+class KeyframeView:
+    """What the map is drawn from: a pose and the points seen from there."""
+
+    keyframe_id: int
+    stamp_ns: int
+    T_map_keyframe: Pose2
+    points: Array  # (N, 2), in the keyframe's frame
+
+
 class Keyframes:
     """Grows by one keyframe at a time; poses may be rewritten as a whole."""
 
@@ -38,7 +51,11 @@ class Keyframes:
         self._points = np.empty((4096, 4), dtype=np.float32)
         self._starts = np.zeros(257, dtype=np.int64)
         self._poses = np.empty((256, 3))
+        self._walked_m = np.zeros(256)
+        self._chains = np.zeros(256, dtype=np.int64)
+        self._islands = [0]  # by chain
         self._links: list[dict[int, float]] = []
+        self._loops: list[tuple[int, int]] = []
         self.stamps_ns: list[int] = []
 
     def __len__(self) -> int:
@@ -50,33 +67,68 @@ class Keyframes:
         return self._poses[: len(self)]
 
     @property
+    def walked_m(self) -> Array:
+        """Length of the path up to each keyframe ``(K,)``; a view."""
+        return self._walked_m[: len(self)]
+
+    @property
+    def islands(self) -> Ints:
+        """Equal for keyframes whose relative pose is known ``(K,)``: one chain, or chains joined by a loop."""
+        return np.array(self._islands, dtype=np.int64)[self._chains[: len(self)]]
+
+    @property
     def pool(self) -> Pool:
         """All points so far; views that stay as they are when keyframes are added."""
         used = self._starts[len(self)]
         return Pool(self._points[:used], self._starts[: len(self) + 1])
 
-    def add(self, stamp_ns: int, cloud: Cloud, T_map_keyframe: Array) -> int:
-        """Append a keyframe; returns its id, which counts from zero."""
+    def add(self, stamp_ns: int, cloud: Cloud, T_map_keyframe: Array, *, new_chain: bool = False) -> int:
+        """Append a keyframe; returns its id, which counts from zero. A new chain is an island until a loop joins it."""
         k, used = len(self), int(self._starts[len(self)])
-        self._points = _with_room(self._points, used + len(cloud))
-        self._starts = _with_room(self._starts, k + 2)
-        self._poses = _with_room(self._poses, k + 1)
+        self._points = grown(self._points, used + len(cloud))
+        self._starts = grown(self._starts, k + 2)
+        self._poses = grown(self._poses, k + 1)
         self._points[used : used + len(cloud), :2] = cloud.points
         self._points[used : used + len(cloud), 2:] = cloud.normals
         self._starts[k + 1] = used + len(cloud)
         self._poses[k] = T_map_keyframe
+        self._walked_m, self._chains = grown(self._walked_m, k + 1), grown(self._chains, k + 1)
+        if new_chain and k:
+            self._islands.append(len(self._islands))
+        self._chains[k] = len(self._islands) - 1
+        self._walked_m[k] = self._walked_m[k - 1] if k else 0.0
         self.stamps_ns.append(stamp_ns)
         self._links.append({})
+        if k and not new_chain:
+            length_m = float(np.hypot(*(self._poses[k, :2] - self._poses[k - 1, :2])))
+            self._walked_m[k] += length_m
+            self._links[k][k - 1] = self._links[k - 1][k] = length_m
         return k
 
-    def link(self, a: int, b: int, length_m: float) -> None:
-        """Join two keyframes by a stretch of path (its length) or by a loop closure (a small price)."""
-        self._links[a][b] = self._links[b][a] = length_m
+    def set_loops(self, pairs: Iterable[tuple[int, int]]) -> None:
+        """Replace all links across loops by these; passing one costs as much as a metre of path."""
+        for a, b in self._loops:
+            self._links[a].pop(b, None)
+            self._links[b].pop(a, None)
+        self._loops = [(a, b) for a, b in pairs if b not in self._links[a]]
+        for a, b in self._loops:
+            self._links[a][b] = self._links[b][a] = _LOOP_COST_M
+        self._join_islands()
 
-    def unlink(self, a: int, b: int) -> None:
-        """Take a loop closure's link back."""
-        self._links[a].pop(b, None)
-        self._links[b].pop(a, None)
+    def _join_islands(self) -> None:
+        self._islands = list(range(len(self._islands)))
+        for a, b in self._loops:
+            one, other = (self._islands[int(self._chains[k])] for k in (a, b))
+            self._islands = [min(one, other) if i in (one, other) else i for i in self._islands]
+
+    def chain_start(self, k: int) -> int:
+        """The first keyframe of k's chain."""
+        return int(np.searchsorted(self._chains[: len(self)], self._chains[k]))
+
+    def view(self, k: int) -> "KeyframeView":
+        """One keyframe by itself."""
+        points = self._points[self._starts[k] : self._starts[k + 1], :2].astype(float)
+        return KeyframeView(k, self.stamps_ns[k], Pose2.from_array(self._poses[k]), points)
 
     def near(self, k: int, most: int, walk_m: float, reach_m: float) -> Ints:
         """Up to ``most`` keyframes nearest to k along links, ``walk_m`` at most; those out of reach are skipped."""
@@ -103,12 +155,3 @@ class Keyframes:
             behind = se2.relative(self._poses[n - 1], self._poses[n:k])
             self._poses[n:k] = se2.compose(poses[-1], behind)
         self._poses[:n] = poses
-
-
-def _with_room(array: NDArray[T], rows: int) -> NDArray[T]:
-    """The array itself, or a copy twice as long; a view given out before keeps the old one."""
-    if rows <= len(array):
-        return array
-    grown = np.empty((max(rows, 2 * len(array)), *array.shape[1:]), dtype=array.dtype)
-    grown[: len(array)] = array
-    return grown

@@ -12,8 +12,9 @@ from numpy.typing import NDArray
 from svfm_ros.compiled import kernel
 from svfm_ros.correlative import Pyramid, pyramid_from_points
 from svfm_ros.slam.keyframes import Pool
+from svfm_ros.slam.preprocess import Cloud
 
-__all__ = ["BUCKET_M", "LocalMap", "build_local_map"]
+__all__ = ["BUCKET_M", "LocalMap", "build_local_map", "merged_cloud"]
 
 Array = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -21,7 +22,7 @@ Ints = NDArray[np.int64]
 BUCKET_M = 0.15  # side of the cells that points are found by
 MERGE_M = 0.05  # side of the cells in which points become one
 _COARSE_M = 0.1  # resolution of the coarse search
-_COARSE_DEPTH = 4
+COARSE_DEPTH = 4
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,14 +36,25 @@ class LocalMap:
     pyramid: Pyramid
 
 
-def build_local_map(pool: Pool, poses: Array, ids: Ints, centre: Array, reach_m: float) -> LocalMap:
-    """From the keyframes named by ``ids`` with poses ``(K, 3)``; points farther than the reach are left out."""
+def merged_cloud(pool: Pool, poses: Array, ids: Ints, centre: Array, reach_m: float, cell_m: float) -> Cloud:
+    """Points of several keyframes as one cloud, merged by cells; the frame is that of the poses."""
+    merged = _merge(pool.points, pool.starts, poses, ids, centre, reach_m, cell_m)
+    return Cloud(merged[:, :2].copy(), merged[:, 2:4].copy(), np.zeros(len(merged)))
+
+
+def build_local_map(
+    pool: Pool, poses: Array, ids: Ints, centre: Array, reach_m: float, depth: int = COARSE_DEPTH
+) -> LocalMap:
+    """From the keyframes named by ``ids`` with poses ``(K, 3)``; points farther than the reach are left out.
+
+    ``depth`` is that of the pyramid for the coarse search: deep ones pay for wide windows.
+    """
     merged = _merge(pool.points, pool.starts, poses, ids, centre, reach_m, MERGE_M)
     low = merged[:, :2].min(axis=0) - BUCKET_M if len(merged) else np.array(centre[:2], dtype=float)
     high = merged[:, :2].max(axis=0) + BUCKET_M if len(merged) else low + BUCKET_M
     columns, rows = (np.ceil((high - low) / BUCKET_M).astype(int) + 1).tolist()
     sorted_points, starts = _sort_into_buckets(merged, low, rows, columns)
-    pyramid = pyramid_from_points(sorted_points[:, :2], _COARSE_M, _COARSE_DEPTH)
+    pyramid = pyramid_from_points(sorted_points[:, :2], _COARSE_M, depth)
     return LocalMap(sorted_points, starts, columns, low, pyramid)
 
 

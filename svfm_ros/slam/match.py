@@ -37,6 +37,10 @@ class Guess:
     reach_m: float
     turn_rad: float
 
+    def widened(self) -> "Guess":
+        """The same with a window several times as large."""
+        return Guess(self.T_map_scan, min(2.0 * self.reach_m + 0.5, 3.0), min(2.0 * self.turn_rad + 0.3, np.pi))
+
 
 def coarse(cloud: Cloud, target: LocalMap, guess: Guess) -> Pose2:
     """The best pose in the guess's window at the grid's resolution; the guess itself where nothing fits."""
@@ -97,6 +101,8 @@ def _surface(
     c1 = min(columns - 1, int(np.floor((x + radius - origin[0]) / BUCKET_M)))
     r0 = max(0, int(np.floor((y - radius - origin[1]) / BUCKET_M)))
     r1 = min(rows - 1, int(np.floor((y + radius - origin[1]) / BUCKET_M)))
+    if c0 > c1 or r0 > r1:
+        return 0.0, 0.0, 0.0, 0.0
     total, distance, mx, my = 0.0, 0.0, 0.0, 0.0
     for r in range(r0, r1 + 1):
         for k in range(starts[r * columns + c0], starts[r * columns + c1 + 1]):
@@ -114,6 +120,23 @@ def _surface(
     if total <= 1e-9 or length < 0.3 * total:
         return 0.0, 0.0, 0.0, 0.0
     return distance / total, mx / length, my / length, total
+
+
+@kernel
+def _solve(A: Array, b: Array) -> Array:
+    """Of three equations with a positive definite matrix, by Cholesky."""
+    a = np.sqrt(A[0, 0])
+    d, e = A[1, 0] / a, A[2, 0] / a
+    c = np.sqrt(max(A[1, 1] - d * d, 1e-12))
+    f = (A[2, 1] - e * d) / c
+    g = np.sqrt(max(A[2, 2] - e * e - f * f, 1e-12))
+    y0 = b[0] / a
+    y1 = (b[1] - d * y0) / c
+    y2 = (b[2] - e * y0 - f * y1) / g
+    x2 = y2 / g
+    x1 = (y1 - f * x2) / c
+    x0 = (y0 - d * x1 - e * x2) / a
+    return np.array([x0, x1, x2])
 
 
 @kernel
@@ -172,7 +195,7 @@ def _fit(
                 # The prior speaks in the unit of a residual squared: that of the inliers' noise.
                 A[k, k] += prior[k] * scale * scale + 1e-9
                 b[k] += prior[k] * scale * scale * delta
-            step = np.linalg.solve(A, b)
+            step = _solve(A, b)
             pose -= step
             converged = abs(step[0]) + abs(step[1]) < 2e-4 and abs(step[2]) < 1e-4
             if converged:

@@ -1,0 +1,58 @@
+"""Every scan that was placed: its stamp, its keyframe, and its pose as seen from there."""
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from svfm_ros import se2
+from svfm_ros.slam.growing import grown
+
+__all__ = ["History", "Trajectory"]
+
+Array = NDArray[np.float64]
+
+
+@dataclass(frozen=True, slots=True)
+class Trajectory:
+    """Poses of the sensor with their times, in the order of arrival."""
+
+    stamps_ns: NDArray[np.int64]  # (T,)
+    poses: Array  # (T, 3), T_map_base
+
+    def __len__(self) -> int:
+        return len(self.stamps_ns)
+
+
+class History:
+    """Grows by one scan at a time; a correction of the keyframes corrects all of it."""
+
+    def __init__(self) -> None:
+        self._stamps_ns = np.empty(256, dtype=np.int64)
+        self._keyframes = np.empty(256, dtype=np.int64)
+        self._poses = np.empty((256, 3))
+        self._count = 0
+
+    def __len__(self) -> int:
+        return self._count
+
+    def add(self, stamp_ns: int, keyframe: int, T_keyframe_scan: Array) -> None:
+        """Append one scan."""
+        n = self._count
+        self._stamps_ns = grown(self._stamps_ns, n + 1)
+        self._keyframes = grown(self._keyframes, n + 1)
+        self._poses = grown(self._poses, n + 1)
+        self._stamps_ns[n], self._keyframes[n], self._poses[n] = stamp_ns, keyframe, T_keyframe_scan
+        self._count = n + 1
+
+    def last(self, keyframe_poses: Array) -> Array:
+        """``T_map_scan`` of the newest scan ``(3,)``."""
+        n = self._count - 1
+        return se2.compose(keyframe_poses[self._keyframes[n]], self._poses[n])
+
+    def trajectory(self, keyframe_poses: Array, wanted: NDArray[np.bool_]) -> Trajectory:
+        """All scans with the keyframes' poses ``(K, 3)`` of now, where their keyframe is ``wanted`` (K,)."""
+        keyframes = self._keyframes[: self._count]
+        chosen = np.flatnonzero(wanted[keyframes])
+        poses = se2.compose(keyframe_poses[keyframes[chosen]], self._poses[chosen])
+        return Trajectory(self._stamps_ns[chosen], poses.reshape(-1, 3))

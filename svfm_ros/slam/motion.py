@@ -1,0 +1,67 @@
+"""Where the sensor should be by now: constant velocity or a hint, and how far off that may be."""
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from svfm_ros import se2
+from svfm_ros.config.slam import SlamConfig
+from svfm_ros.datatypes import Pose2
+from svfm_ros.slam.match import Guess
+
+__all__ = ["Motion", "MotionHint"]
+
+Array = NDArray[np.float64]
+
+_SLACK_M, _SLACK_RAD = 0.2, 0.15  # the window is never smaller than this
+_MOST_REACH_M = 2.0
+_TRUSTED_S = 0.5  # a velocity holds for this long, or for twice the time it was measured over
+
+
+@dataclass(frozen=True, slots=True)
+class MotionHint:
+    """Motion since the scan before, in its axes, from odometry or an IMU; NaN where a part is not known."""
+
+    T_previous_now: Pose2
+
+
+class Motion:
+    """Keeps the velocity ``twist`` (vx, vy, omega per second, sensor's axes) between scans."""
+
+    def __init__(self, config: SlamConfig) -> None:
+        self._config = config
+        self.twist = np.zeros(3)
+        self._measured_s = 0.0
+
+    def guess(self, T_map_previous: Pose2, gap_s: float, hint: MotionHint | None) -> Guess:
+        """Pose after ``gap_s`` and the window around it, which grows with the gap."""
+        moved = se2.exp(self.twist * min(gap_s, max(_TRUSTED_S, 2.0 * self._measured_s)))
+        if hint is not None:
+            told = hint.T_previous_now.as_array()
+            moved = np.where(np.isfinite(told), told, moved)
+        return Guess(T_map_previous @ Pose2.from_array(moved), *self._window(gap_s))
+
+    def spread(self, gap_s: float) -> Array:
+        """Covariance ``(3, 3)`` that a guess adds over ``gap_s``; the window is four standard deviations wide."""
+        reach_m, turn_rad = self._window(gap_s)
+        return np.diag(np.array([reach_m, reach_m, turn_rad]) ** 2 / 16.0)
+
+    def measured(self, T_previous_now: Pose2, gap_s: float) -> Array:
+        """The velocity ``(3,)`` of a motion that took ``gap_s``."""
+        return se2.log(T_previous_now.as_array()) / max(gap_s, 1e-3)
+
+    def update(self, T_previous_now: Pose2, gap_s: float) -> None:
+        """Take the velocity from a measured motion."""
+        self.twist = self.measured(T_previous_now, gap_s)
+        self._measured_s = gap_s
+
+    def _window(self, gap_s: float) -> tuple[float, float]:
+        """How far the guess may be off after ``gap_s``: metres and radians."""
+        reach_m = min(_SLACK_M + 0.5 * self._config.max_speed_m_s * gap_s, _MOST_REACH_M)
+        return reach_m, min(_SLACK_RAD + 0.5 * self._config.max_turn_rate_rad_s * gap_s, float(np.pi))
+
+    def forget(self) -> None:
+        """Nothing is known any more: stand still."""
+        self.twist = np.zeros(3)
+        self._measured_s = 0.0

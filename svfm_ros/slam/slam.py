@@ -1,0 +1,232 @@
+"""SLAM from scans alone. ``Slam.add_scan`` tells the whole algorithm; each step has a file of its own.
+
+The pose of a scan is kept relative to its keyframe, so that a correction of the keyframes corrects every scan. When
+tracking is lost for good, a new chain of keyframes begins: an island, whose place in the map is not known until a loop
+closure joins it. Scans of islands that were never joined are left out of the trajectory and of the map.
+"""
+
+from collections import Counter
+
+import numpy as np
+from numpy.typing import NDArray
+
+from svfm_ros import se2
+from svfm_ros.clock import NS_PER_S
+from svfm_ros.config.slam import SlamConfig
+from svfm_ros.datatypes import Constraint, MatchResult, Pose2, Scan, SlamUpdate
+from svfm_ros.slam.backend import Backend, Correction, Job, Loop
+from svfm_ros.slam.gate import ScanGate
+from svfm_ros.slam.history import History, Trajectory
+from svfm_ros.slam.keyframes import Keyframes, KeyframeView
+from svfm_ros.slam.localmap import LocalMap, build_local_map
+from svfm_ros.slam.loops import MapView, Query
+from svfm_ros.slam.motion import MotionHint
+from svfm_ros.slam.preprocess import Cloud, cloud_from_scan
+from svfm_ros.slam.submap import Submaps, SubmapSpan
+from svfm_ros.slam.tracker import Tracker
+from svfm_ros.slam.uncertainty import information_with_floor, turned
+
+__all__ = ["Slam"]
+
+Array = NDArray[np.float64]
+
+_FEWEST_POINTS = 20
+_LOCAL_REACH_M = 25.0
+_NEW_VIEW = 0.6  # a smaller share of inliers asks for a keyframe before its time
+_NEW_VIEW_M, _NEW_VIEW_RAD = 0.1, 0.15
+_ODOMETRY_FLOOR = np.array([0.01, 0.01, 0.002])  # no step is trusted more than this: m, m, rad
+_NO_IDEA = np.diag([1e-4, 1e-4, 1e-2])  # information of a step that nobody saw
+_LOST_SCANS, _LOST_S = 3, 1.0  # lost for so many scans and so long: lost for good
+
+
+class Slam:
+    """Scans in, poses and a map out. ``background`` closes loops in a thread: for live use."""
+
+    def __init__(self, config: SlamConfig | None = None, *, background: bool = False) -> None:
+        self.config = config or SlamConfig()
+        self.counters: Counter[str] = Counter()
+        self.loops: tuple[Loop, ...] = ()
+        self._gate = ScanGate(self.counters)
+        self._tracker = Tracker(self.config)
+        self._keyframes = Keyframes()
+        self._history = History()
+        self._submaps = Submaps(self.config.submap_keyframes)
+        self._backend = Backend(self.config, background)
+        self._local: LocalMap | None = None
+        self._near = np.empty(0, dtype=np.int64)
+        self._odometry: list[Constraint] = []  # not yet handed over, nor the next
+        self._finished: list[SubmapSpan] = []
+        self._placed_ns = 0
+        self._lost_scans = 0
+
+    def add_scan(self, scan: Scan, hint: MotionHint | None = None) -> SlamUpdate:
+        """Place one scan; bad data is turned away with a reason, never with an exception."""
+        self.counters["scans"] += 1
+        correction = self._correct()
+        fault = self._gate.fault(scan)
+        if fault:
+            return self._left_out(scan, fault, correction)
+        cloud = cloud_from_scan(scan, self._tracker.motion.twist, self.config)
+        if len(cloud) < _FEWEST_POINTS:
+            self.counters["few_echoes"] += 1
+            return self._left_out(scan, f"only {len(cloud)} usable points in {len(scan.ranges)} beams", correction)
+        note = self._gate.passed(scan)
+        if self._local is None:
+            return self._begin(scan, cloud, note)
+        previous, gap_s = self.pose, max(0.0, (scan.stamp_ns - self._placed_ns) / NS_PER_S)
+        tracked = self._tracker.track(cloud, self._local, previous, gap_s, hint)
+        if tracked.match.inlier_ratio < self.config.min_inlier_ratio:
+            return self._lose(scan, cloud, tracked.match, gap_s, correction)
+        self._tracker.accept(tracked.match, previous, gap_s)
+        is_keyframe = self._place(scan, tracked.cloud, tracked.match)
+        return self._update(scan, tracked.match, note, correction, is_keyframe)
+
+    @property
+    def pose(self) -> Pose2:
+        """``T_map_base`` of the newest scan that was placed."""
+        if not len(self._history):
+            return Pose2()
+        return Pose2.from_array(self._history.last(self._keyframes.poses))
+
+    def finish(self) -> None:
+        """Close what is open, wait for the work beside, settle the graph a last time."""
+        if not len(self._keyframes):
+            self._backend.close()
+            return
+        self._hand_over(query=None, last_one=True)
+        self._backend.close()
+        self._correct()
+        self.counters["islands_left_out"] = len(np.unique(self._keyframes.islands)) - 1
+        self.counters["scans_left_out_with_islands"] = len(self._history) - len(self.trajectory())
+
+    def trajectory(self) -> Trajectory:
+        """Optimised poses of every scan placed so far, those of the largest island."""
+        if not len(self._keyframes):
+            return Trajectory(np.empty(0, dtype=np.int64), np.empty((0, 3)))
+        return self._history.trajectory(self._keyframes.poses, self._mainland())
+
+    def keyframes(self) -> list[KeyframeView]:
+        """Keyframes of the largest island with their optimised poses and their points: what the map is drawn from."""
+        return [self._keyframes.view(int(k)) for k in np.flatnonzero(self._mainland())]
+
+    # ---- the steps of add_scan
+
+    def _begin(self, scan: Scan, cloud: Cloud, note: str) -> SlamUpdate:
+        """The first scan says where the map lies."""
+        self._place_keyframe(scan, cloud, Pose2().as_array(), None)
+        return self._update(scan, None, note, None, True)
+
+    def _place(self, scan: Scan, cloud: Cloud, match: MatchResult) -> bool:
+        """Note the scan's pose; true if it became a keyframe."""
+        self.counters["placed"] += 1
+        self._lost_scans = 0
+        pose, newest = match.T_target_source.as_array(), len(self._keyframes) - 1
+        moved = se2.relative(self._keyframes.poses[newest], pose)
+        if self._is_keyframe(moved, match):
+            self._place_keyframe(scan, cloud, pose, match)
+            return True
+        self._history.add(scan.stamp_ns, newest, moved)
+        self._placed_ns = scan.stamp_ns
+        return False
+
+    def _is_keyframe(self, moved: Array, match: MatchResult) -> bool:
+        distance_m, turn_rad = float(np.hypot(moved[0], moved[1])), abs(float(moved[2]))
+        if distance_m >= self.config.keyframe_distance_m or turn_rad >= self.config.keyframe_turn_rad:
+            return True
+        return match.inlier_ratio < _NEW_VIEW and (distance_m >= _NEW_VIEW_M or turn_rad >= _NEW_VIEW_RAD)
+
+    def _place_keyframe(self, scan: Scan, cloud: Cloud, pose: Array, match: MatchResult | None) -> None:
+        """A keyframe; without a match it begins a new chain."""
+        before, new_chain = len(self._keyframes) - 1, match is None
+        if new_chain and before >= 0:
+            self._finish_submap(self._submaps.close(before + 1))
+        k = self._keyframes.add(scan.stamp_ns, cloud, pose, new_chain=new_chain)
+        self._history.add(scan.stamp_ns, k, np.zeros(3))
+        self._placed_ns = scan.stamp_ns
+        self.counters["keyframes"] += 1
+        if before >= 0:
+            start = self._keyframes.poses[before]
+            step = Pose2.from_array(se2.relative(start, pose))
+            seen = _NO_IDEA if match is None else turned(match.information, start[2])
+            information = information_with_floor(seen, _ODOMETRY_FLOOR)
+            self._odometry.append(Constraint(before, k, step, information, "odometry"))
+        self._finish_submap(self._submaps.add(k))
+        self._look_around(k)
+        if self.config.loop_every and k % self.config.loop_every == 0:
+            self._ask(k)
+
+    def _finish_submap(self, span: SubmapSpan | None) -> None:
+        if span is not None:
+            self._finished.append(span)
+
+    def _look_around(self, k: int) -> None:
+        """Draw the local map anew around a keyframe."""
+        config = self.config
+        walk_m = config.local_keyframes * config.keyframe_distance_m
+        self._near = self._keyframes.near(k, config.local_keyframes, walk_m, _LOCAL_REACH_M)
+        poses = self._keyframes.poses
+        self._local = build_local_map(self._keyframes.pool, poses, self._near, poses[k], _LOCAL_REACH_M)
+
+    def _lose(
+        self, scan: Scan, cloud: Cloud, match: MatchResult, gap_s: float, correction: Correction | None
+    ) -> SlamUpdate:
+        """A scan that fits nowhere is not drawn; after several of them a new chain begins."""
+        self.counters["lost"] += 1
+        self._lost_scans += 1
+        self._tracker.lose(gap_s)
+        if self._lost_scans < _LOST_SCANS or gap_s < _LOST_S:
+            reason = f"lost: only {match.inlier_ratio:.0%} of the scan lies on the map"
+            return self._left_out(scan, reason, correction)
+        self.counters["chains_begun"] += 1
+        self._lost_scans = 0
+        self._tracker.restart()
+        self._place_keyframe(scan, cloud, self.pose.as_array(), None)
+        return self._update(
+            scan, None, "lost for good: a new chain begins, its place is not known yet", correction, True
+        )
+
+    # ---- loops and graph, beside
+
+    def _ask(self, k: int) -> None:
+        """Ask whether the newest keyframes were seen before."""
+        first = max(k + 1 - self.config.loop_group, self._keyframes.chain_start(k))
+        query = Query(first, k + 1, self._near) if k + 1 - first >= self.config.loop_group // 2 else None
+        self._hand_over(query)
+
+    def _hand_over(self, query: Query | None, last_one: bool = False) -> None:
+        keyframes = self._keyframes
+        view = MapView(keyframes.pool, keyframes.poses.copy(), keyframes.walked_m.copy(), keyframes.islands)
+        self._backend.submit(Job(view, tuple(self._odometry), tuple(self._finished), query, last_one))
+        self._odometry, self._finished = [], []
+
+    def _correct(self) -> Correction | None:
+        """Adopt what was found beside since the last scan."""
+        correction = self._backend.collect()
+        if correction is None:
+            return None
+        self._keyframes.rewrite(correction.poses)
+        self.loops = correction.loops
+        believed = [loop.constraint for loop in self.loops if loop.believed]
+        self._keyframes.set_loops((c.from_id, c.to_id) for c in believed)
+        self.counters["loops_found"] = len(self.loops)
+        self.counters["loops_refused"] = len(self.loops) - len(believed)
+        self._look_around(len(self._keyframes) - 1)
+        return correction
+
+    def _mainland(self) -> NDArray[np.bool_]:
+        islands = self._keyframes.islands
+        return np.asarray(islands == np.argmax(np.bincount(islands)))
+
+    # ---- what is told
+
+    def _update(
+        self, scan: Scan, match: MatchResult | None, reason: str, correction: Correction | None, map_changed: bool
+    ) -> SlamUpdate:
+        found = correction.found if correction is not None else ()
+        covariance = self._tracker.covariance.copy()
+        changed = map_changed or correction is not None
+        return SlamUpdate(scan.stamp_ns, self.pose, covariance, match, found, changed, reason)
+
+    def _left_out(self, scan: Scan, reason: str, correction: Correction | None) -> SlamUpdate:
+        self.counters["left_out"] += 1
+        return self._update(scan, None, reason, correction, False)

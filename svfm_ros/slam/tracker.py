@@ -1,0 +1,74 @@
+"""Follows the sensor from scan to scan on a local map: guess, coarse search, fine fit, covariance."""
+
+import numpy as np
+from numpy.typing import NDArray
+
+from svfm_ros.config.slam import SlamConfig
+from svfm_ros.datatypes import MatchResult, Pose2
+from svfm_ros.slam.localmap import LocalMap
+from svfm_ros.slam.match import Guess, coarse, refine
+from svfm_ros.slam.motion import Motion, MotionHint
+from svfm_ros.slam.preprocess import Cloud, undistorted
+from svfm_ros.slam.uncertainty import covariance_of
+
+__all__ = ["Tracked", "Tracker"]
+
+Array = NDArray[np.float64]
+
+_DOUBTFUL = 0.6  # share of inliers below which a wider window is tried
+_BETTER = 0.05  # and by how much it must do better
+_START_SPREAD = np.array([0.01, 0.01, 0.002])
+
+
+class Tracked:
+    """A scan in its place: the cloud as undistorted by the motion that the match found, and the match."""
+
+    __slots__ = ("cloud", "match")
+
+    def __init__(self, cloud: Cloud, match: MatchResult) -> None:
+        self.cloud, self.match = cloud, match
+
+
+class Tracker:
+    """Holds velocity and covariance between scans. The covariance is relative to the local map, in the map's axes."""
+
+    def __init__(self, config: SlamConfig) -> None:
+        self._config = config
+        self.motion = Motion(config)
+        self.covariance = np.diag(_START_SPREAD**2)
+
+    def track(
+        self, cloud: Cloud, target: LocalMap, T_map_previous: Pose2, gap_s: float, hint: MotionHint | None
+    ) -> Tracked:
+        """Place a scan that was undistorted with ``motion.twist``; whether the place is good is for others to say."""
+        guess = self.motion.guess(T_map_previous, gap_s, hint)
+        match = self._match(cloud, target, guess)
+        if cloud.times_s[-1] > 0.0:  # the sweep took time: undo the motion that was found rather than the one guessed
+            twist = self.motion.measured(T_map_previous.inverse() @ match.T_target_source, gap_s)
+            cloud = undistorted(cloud, self.motion.twist, twist)
+            match = refine(cloud, target, match.T_target_source, guess)
+        return Tracked(cloud, match)
+
+    def accept(self, match: MatchResult, T_map_previous: Pose2, gap_s: float) -> None:
+        """Go on from here: velocity and covariance."""
+        self.motion.update(T_map_previous.inverse() @ match.T_target_source, gap_s)
+        predicted = self.covariance + self.motion.spread(gap_s)
+        self.covariance = covariance_of(np.linalg.inv(predicted) + match.information)
+
+    def lose(self, gap_s: float) -> None:
+        """The scan found no place: stand still, and know less."""
+        self.motion.forget()
+        self.covariance = self.covariance + self.motion.spread(gap_s)
+
+    def restart(self) -> None:
+        """A new beginning, whose place is exact by definition."""
+        self.motion.forget()
+        self.covariance = np.diag(_START_SPREAD**2)
+
+    def _match(self, cloud: Cloud, target: LocalMap, guess: Guess) -> MatchResult:
+        match = refine(cloud, target, coarse(cloud, target, guess), guess)
+        if match.inlier_ratio >= _DOUBTFUL:
+            return match
+        wide = guess.widened()
+        again = refine(cloud, target, coarse(cloud, target, wide), wide)
+        return again if again.inlier_ratio > match.inlier_ratio + _BETTER else match
