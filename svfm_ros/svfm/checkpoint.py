@@ -67,6 +67,6 @@ def _revived(payload: dict[str, Any]) -> MixtureModel:
     weights = payload["weights"]
     if any(not bool(torch.isfinite(x).all()) for x in weights.values()):
         raise DataError("expected finite weights, got NaN or infinity")
-    dtype = weights["fields.net.weight.0"].dtype
+    dtype = weights["fields.net.weight0"].dtype
     model.to(dtype).load_state_dict(weights)
     return model.eval()

@@ -14,6 +14,7 @@ import itertools
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import cast
 
 import torch
 from torch import Tensor, nn
@@ -108,17 +109,20 @@ class StackedMLP(nn.Module):
     ) -> None:
         super().__init__()
         self.activation = activation
-        self.weight = nn.ParameterList()
-        self.bias = nn.ParameterList()
+        self.layers = len(sizes) - 1
         for i, (n_in, n_out) in enumerate(itertools.pairwise(sizes)):
-            bound = (last_gain if i == len(sizes) - 2 else 1.0) / math.sqrt(max(n_in, 1))
-            self.weight.append(_uniform((groups, n_in, n_out), bound, generator))
-            self.bias.append(_uniform((groups, 1, n_out), bound, generator))
+            bound = (last_gain if i == self.layers - 1 else 1.0) / math.sqrt(max(n_in, 1))
+            self.register_parameter(f"weight{i}", _uniform((groups, n_in, n_out), bound, generator))
+            self.register_parameter(f"bias{i}", _uniform((groups, 1, n_out), bound, generator))
 
     def weights(self, groups: Tensor | None = None) -> Weights:
         """The layers, or those of some of the networks."""
-        pairs = zip(self.weight, self.bias, strict=True)
-        return list(pairs) if groups is None else [(w[groups], b[groups]) for w, b in pairs]
+        pairs = [(self._layer("weight", i), self._layer("bias", i)) for i in range(self.layers)]
+        return pairs if groups is None else [(w[groups], b[groups]) for w, b in pairs]
+
+    def _layer(self, kind: str, i: int) -> Tensor:
+        """Straight from the table: this is asked for at every evaluation, and Module's own look-up is slow."""
+        return cast(Tensor, self._parameters[f"{kind}{i}"])
 
     def forward(self, x: Tensor) -> Tensor:
         """Output of every network (G, N, out)."""

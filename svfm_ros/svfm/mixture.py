@@ -94,14 +94,12 @@ class MixtureModel(nn.Module):
     @property
     def device(self) -> torch.device:
         """Where the weights are."""
-        device: torch.device = self.fields.net.weight[0].device
-        return device
+        return self.fields.net.weights()[0][0].device
 
     @property
     def dtype(self) -> torch.dtype:
         """Type of the weights."""
-        dtype: torch.dtype = self.fields.net.weight[0].dtype
-        return dtype
+        return self.fields.net.weights()[0][0].dtype
 
     def draw(self, seed: int, paths: int | Tensor) -> Noise:
         """Frozen noise that fits this model's state, device and type."""

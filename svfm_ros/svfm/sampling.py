@@ -1,7 +1,8 @@
 """Sampled paths: draw the noise and the component first, then walk an ordinary field.
 
-Under pick and stick with frozen noise that is one walk. Otherwise the grid's times are the campaigns: at each of them the
-noise keeps what its correlation time allows and, under filtering, the belief of eq. 5 may move a path to another field.
+Under pick and stick with frozen noise that is one walk. Otherwise the grid's times are the campaigns: at each of them
+the noise keeps what its correlation time allows and, under filtering, the belief of eq. 5 may move a path to another
+field.
 """
 
 import math
