@@ -4,7 +4,6 @@ The speed is given at every point of the path and changes evenly between two poi
 distance over their mean speed; that holds also where a walker starts from rest.
 """
 
-from collections.abc import Sequence
 from dataclasses import dataclass, fields
 
 import numpy as np
@@ -39,14 +38,12 @@ class TimedPaths:
         """``(B,)``."""
         return self.time_s[:, -1]
 
-    def rows(self, keep: NDArray[np.bool_]) -> "TimedPaths":
-        """Some of the walks."""
-        return TimedPaths(*(getattr(self, f.name)[keep] for f in fields(self)))
-
-    @classmethod
-    def join(cls, parts: Sequence["TimedPaths"]) -> "TimedPaths":
-        """All walks of several batches."""
-        return cls(*(np.concatenate([getattr(p, f.name) for p in parts]) for f in fields(cls)))
+    def replaced(self, rows: NDArray[np.int64], others: "TimedPaths") -> "TimedPaths":
+        """The same walks, those of ``rows`` by others."""
+        arrays = {f.name: getattr(self, f.name).copy() for f in fields(self)}
+        for name, array in arrays.items():
+            array[rows] = getattr(others, name)
+        return TimedPaths(**arrays)
 
 
 def time_paths(paths: Array, config: WalkerConfig, rng: np.random.Generator) -> TimedPaths:
@@ -123,6 +120,7 @@ def walk_poses(timed: TimedPaths, config: WalkerConfig, rng: np.random.Generator
     end = timed.duration_s()[which]
     # A step pushes and brakes: time itself runs a little faster, then slower, along the speeds drawn before.
     warped = t + config.gait_share / (2 * np.pi * step_hz) * (np.sin(2 * np.pi * step_hz * t + phase) - np.sin(phase))
+    warped[first + samples - 1] = timed.duration_s()  # the last pose is the end of the path
     poses, speed = _interpolate(timed, which, np.clip(warped, 0.0, end), nodes)
     swing = np.sin(np.pi * step_hz * t + 0.5 * phase) * np.clip(speed / timed.cruise_mps[which], 0.0, 1.0)
     poses[:, 0] -= config.sway_m * swing * np.sin(poses[:, 2])

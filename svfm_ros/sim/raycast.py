@@ -39,6 +39,9 @@ class RayCaster:
         self._edges = np.concatenate([s.segments() for s in outlines])  # (M, 4)
         spans = [np.tile([s.bottom_m, s.top_m], (len(s.outline), 1)) for s in outlines]
         self._spans = np.concatenate(spans)  # (M, 2)
+        ends = np.cumsum([len(s.outline) for s in outlines])
+        runs = [(e - len(s.outline), e) for s, e in zip(outlines, ends, strict=True) for _ in s.outline]
+        self._outlines = np.array(runs, dtype=np.int64)  # (M, 2), the run of edges each edge belongs to
         self._ceiling_m = float(ceiling_m)
         self._origin, self._shape, self._starts, self._members = _sort_into_cells(self._edges)
 
@@ -59,6 +62,7 @@ class RayCaster:
             float(longest_m),
             self._edges,
             self._spans,
+            self._outlines,
             self._ceiling_m,
             self._origin,
             self._shape,
@@ -113,40 +117,55 @@ def _cells_of(start: Array, end: Array, origin: Array) -> list[tuple[int, int]]:
 
 
 @kernel
-def _meet(edge, span, ox, oy, dx, dy, z, slope):  # type: ignore[no-untyped-def]
-    """Distance at which a ray meets one edge (inf: never) and the sine of the angle it does so at."""
-    ex, ey = edge[2] - edge[0], edge[3] - edge[1]
-    det = dx * ey - dy * ex
-    if det == 0.0:
-        return np.inf, 1.0
-    ax, ay = edge[0] - ox, edge[1] - oy
-    t = (ax * ey - ay * ex) / det
-    u = (ax * dy - ay * dx) / det
-    if t < 0.0 or u < 0.0 or u > 1.0:
-        return np.inf, 1.0
-    height = z + slope * t
-    if height < span[0] or height > span[1]:
-        return np.inf, 1.0
-    # Outlines turn counter-clockwise, so det < 0 on the near side. A ray met only on the far side came in from above
-    # or below, and ended where it crossed the top or the underside.
-    if det > 0.0 and z > span[1]:
-        return (span[1] - z) / slope, 1.0
-    if det > 0.0 and z < span[0]:
-        return (span[0] - z) / slope, 1.0
-    return t, abs(det) / np.sqrt(ex * ex + ey * ey)
+def _within(edges, first, last, x, y):  # type: ignore[no-untyped-def]
+    """Whether a point lies within the outline made of the edges from ``first`` up to ``last``; even-odd rule."""
+    inside = False
+    for m in range(first, last):
+        y0, y1 = edges[m, 1], edges[m, 3]
+        if (y0 > y) != (y1 > y) and x < edges[m, 0] + (y - y0) * (edges[m, 2] - edges[m, 0]) / (y1 - y0):
+            inside = not inside
+    return inside
 
 
 @kernel
-def _cast_one(  # type: ignore[no-untyped-def]
-    ox, oy, dx, dy, z, slope, limit, edges, spans, origin, shape, starts, members
-):
+def _meet(edges, spans, outlines, m, ray, best):  # type: ignore[no-untyped-def]
+    """Distance at which a ray meets one edge (inf: not before ``best``) and the sine of the angle it does so at."""
+    ox, oy, dx, dy, z, slope = ray
+    x0, y0 = edges[m, 0], edges[m, 1]
+    ex, ey = edges[m, 2] - x0, edges[m, 3] - y0
+    det = dx * ey - dy * ex
+    if det == 0.0:
+        return np.inf, 1.0
+    ax, ay = x0 - ox, y0 - oy
+    t = (ax * ey - ay * ex) / det
+    u = (ax * dy - ay * dx) / det
+    if t < 0.0 or u < 0.0 or u > 1.0 or (t >= best and det < 0.0):
+        return np.inf, 1.0
+    bottom, top = spans[m, 0], spans[m, 1]
+    height = z + slope * t
+    # Outlines turn counter-clockwise, so det < 0 where the ray goes in.
+    if bottom <= height <= top and (det < 0.0 or bottom <= z <= top):
+        return t, abs(det) / np.sqrt(ex * ex + ey * ey)
+    # It passes above or below the edge, and may yet sink onto the top or rise into the underside.
+    flat = top if z > top else bottom
+    if slope == 0.0 or bottom <= z <= top:
+        return np.inf, 1.0
+    t = (flat - z) / slope
+    if t < 0.0 or t >= best or not _within(edges, outlines[m, 0], outlines[m, 1], ox + t * dx, oy + t * dy):
+        return np.inf, 1.0
+    return t, 1.0
+
+
+@kernel
+def _cast_one(ray, limit, edges, spans, outlines, origin, shape, starts, members):  # type: ignore[no-untyped-def]
     """Walk along the cells of the grid until something is met; ``limit`` is where floor or ceiling end the ray."""
     best, sine = limit, 1.0
+    ox, oy, dx, dy = ray[0], ray[1], ray[2], ray[3]
     column = int(np.floor((ox - origin[0]) / _CELL_M))
     row = int(np.floor((oy - origin[1]) / _CELL_M))
     if column < 0 or row < 0 or column >= shape[0] or row >= shape[1]:  # from outside: look at everything
         for m in range(len(edges)):
-            t, s = _meet(edges[m], spans[m], ox, oy, dx, dy, z, slope)
+            t, s = _meet(edges, spans, outlines, m, ray, best)
             if t < best:
                 best, sine = t, s
         return best, sine
@@ -161,7 +180,7 @@ def _cast_one(  # type: ignore[no-untyped-def]
         cell = row * shape[0] + column
         for k in range(starts[cell], starts[cell + 1]):
             m = members[k]
-            t, s = _meet(edges[m], spans[m], ox, oy, dx, dy, z, slope)
+            t, s = _meet(edges, spans, outlines, m, ray, best)
             if t < best:
                 best, sine = t, s
         leave = min(next_x, next_y)
@@ -186,6 +205,7 @@ def _cast_all(  # type: ignore[no-untyped-def]
     longest,
     edges,
     spans,
+    outlines,
     ceiling,
     origin,
     shape,
@@ -202,9 +222,8 @@ def _cast_all(  # type: ignore[no-untyped-def]
         elif slope > 0.0 and (ceiling - z) / slope < limit:
             limit, flat = (ceiling - z) / slope, True
         dx, dy = np.cos(azimuths[i]), np.sin(azimuths[i])
-        t, s = _cast_one(
-            origins[i, 0], origins[i, 1], dx, dy, z, slope, limit, edges, spans, origin, shape, starts, members
-        )
+        ray = (origins[i, 0], origins[i, 1], dx, dy, z, slope)
+        t, s = _cast_one(ray, limit, edges, spans, outlines, origin, shape, starts, members)
         met = t < limit or flat
         distance[i] = t if met else np.inf
         sine[i] = s

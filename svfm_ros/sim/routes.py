@@ -69,7 +69,7 @@ class RouteBook:
             lines = [line for f in found if (line := f[i]) is not None]
             if not lines:
                 raise DataError(
-                    f"{self.house.name}: expected a way from {origin!r} to {goal.name!r} wide enough for a body, got none"
+                    f"{self.house.name}: expected a way for a body from {origin!r} to {goal.name!r}, got none"
                 )
             self._lines[origin, goal.name] = np.stack(lines)
 

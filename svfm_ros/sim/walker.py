@@ -262,16 +262,13 @@ def _time_trips(
 ) -> TimedPaths:
     """Paths and speeds of one batch; walks outside of the duration are drawn again, unless the way is that long."""
     low, high = duration_s or (0.0, np.inf)
-    kept: list[TimedPaths] = []
-    missing = list(trips)
-    for last in (*(False,) * _MOST_REDRAWS, True):
-        timed = _draw_trips(book, missing, config, rng)
-        ok = (timed.duration_s() >= low) & (timed.duration_s() <= high) | last
-        kept.append(timed.rows(ok))
-        missing = [t for t, fine in zip(missing, ok, strict=True) if not fine]
-        if not missing:
+    timed = _draw_trips(book, trips, config, rng)
+    for _ in range(_MOST_REDRAWS):
+        again = np.flatnonzero((timed.duration_s() < low) | (timed.duration_s() > high))
+        if len(again) == 0:
             break
-    return TimedPaths.join(kept)
+        timed = timed.replaced(again, _draw_trips(book, [trips[i] for i in again.tolist()], config, rng))
+    return timed
 
 
 def _draw_trips(book: RouteBook, trips: Sequence[_Trip], config: WalkerConfig, rng: np.random.Generator) -> TimedPaths:
