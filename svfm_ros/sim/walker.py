@@ -141,10 +141,12 @@ def simulate_days(
     config, habits = config or WalkerConfig(), habits or HabitConfig()
     book = book or route_book(house, config)
     rng = np.random.default_rng([seed, 3])
-    visits = _visits(house, habits, origin, span_of_days(habits, days, start_hour), rng)
+    span_ns = span_of_days(habits, days, start_hour)
+    visits = _visits(house, habits, origin, span_ns, rng)
     spots = _spots(book, [origin, *(v.destination for v in visits)], rng)
     trips = [_Trip(v.origin, v.destination, v.start_ns, spots[i], spots[i + 1]) for i, v in enumerate(visits)]
-    return _after_each_other(_walk(book, trips, config, rng, None))
+    walks = _after_each_other(_walk(book, trips, config, rng, None))
+    return [w for w in walks if w.walk.stamps_ns[-1] <= span_ns[1]]
 
 
 def span_of_days(habits: HabitConfig, days: float, start_hour: float = 8.0) -> tuple[int, int]:
