@@ -11,7 +11,7 @@ from svfm_ros.config.svfm import ModelConfig
 from svfm_ros.errors import ConfigError, DataError
 from svfm_ros.svfm.mixture import MixtureModel
 from svfm_ros.svfm.normaliser import Normaliser
-from svfm_ros.svfm.trainstate import read_tensors, write_tensors
+from svfm_ros.svfm.tensorfile import read_tensors, write_tensors
 
 __all__ = ["SCHEMA", "Checkpoint", "load_checkpoint", "save_checkpoint"]
 

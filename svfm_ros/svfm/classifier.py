@@ -70,9 +70,8 @@ class Classifier(nn.Module):
         """Class probabilities (B, C), averaged over frozen noises; a deterministic model needs no samples."""
         if not self.flow.config.stochastic:
             return self.forward(x).log_prob.exp()
-        rows = torch.arange(len(x), device=x.device)
-        draws = [self.forward(x, self.flow.draw(seed, rows + s * len(x))).log_prob.exp() for s in range(samples)]
-        return torch.stack(draws).mean(0)
+        out = self.forward(x.repeat(samples, 1), self.flow.draw(seed, samples * len(x)))
+        return out.log_prob.exp().view(samples, len(x), -1).mean(0)
 
 
 def classifier_loss(model: Classifier, x: Tensor, label: Tensor, penalty: float = 0.0, seed: int = 0) -> Tensor:

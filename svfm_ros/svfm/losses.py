@@ -131,5 +131,7 @@ def combine(losses: Mapping[str, Tensor], penalty: float) -> Tensor:
     paths = [name for name in losses if name in _PATH]
     if "FLoss" in losses and paths:
         raise ConfigError(f"expected FLoss without TLoss or VLoss, which contradict it, got FLoss with {paths[0]}")
+    if len(paths) == len(losses):
+        raise ConfigError(f"expected at least one predictive loss of {', '.join(_PREDICTIVE)}, got none")
     total = torch.stack([loss for name, loss in losses.items() if name in _PREDICTIVE]).sum(0)
     return total + penalty * torch.stack([losses[name] for name in paths]).sum(0) if paths else total

@@ -16,10 +16,11 @@ from typing import Any, Generic, TypeVar
 import torch
 from torch import Tensor, nn
 
+from svfm_ros.config.options import to_mapping
 from svfm_ros.config.svfm import TrainConfig
 from svfm_ros.errors import DataError
 from svfm_ros.svfm.report import CurvePoint, Restart, TrainReport
-from svfm_ros.svfm.trainstate import load_state, save_state
+from svfm_ros.svfm.tensorfile import read_tensors, write_tensors
 
 __all__ = ["Batch", "Objective", "Progress", "Trained", "train"]
 
@@ -30,6 +31,8 @@ Progress = Callable[[CurvePoint], None]
 
 _VALIDATION_SEED = 2**31 - 1
 _SEEDS_PER_RESTART = 1_000_003
+_KIND = "svfm_ros training state"
+_PLAIN = ("step", "best_step", "best_valid", "stale", "stopped", "queue")
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +83,7 @@ def train(
     curve: list[CurvePoint] = []
     done: list[Restart] = []
     kept: dict[str, Tensor] = {}
-    saved = load_state(state_path, config) if state_path is not None else None
+    saved = _load(state_path, config)
     if saved is not None:
         curve, done, kept = _history(saved)
     for index in range(len(done), config.restarts):
@@ -94,7 +97,7 @@ def train(
             if progress is not None:
                 progress(point)
             if state_path is not None:
-                save_state(state_path, _state(run, curve, done, kept), config)
+                write_tensors(state_path, _state(run, curve, done, kept, config))
         kept = run.best if not any(r.best_valid <= run.best_valid for r in done) else kept
         done.append(Restart(run.seed, run.step, run.best_step, run.best_valid, run.stopped))
     model = make_model(config.seed).to(device)
@@ -198,9 +201,13 @@ def _copy(model: nn.Module) -> dict[str, Tensor]:
     return {name: x.detach().clone() for name, x in model.state_dict().items()}
 
 
-def _state(run: _Run[M], curve: list[CurvePoint], done: list[Restart], kept: dict[str, Tensor]) -> dict[str, Any]:
+def _state(
+    run: _Run[M], curve: list[CurvePoint], done: list[Restart], kept: dict[str, Tensor], config: TrainConfig
+) -> dict[str, Any]:
     """All that is needed to go on from here as if nothing had happened."""
     return {
+        "kind": _KIND,
+        "config": to_mapping(config),
         "model": run.model.state_dict(),
         "optimiser": run.optimiser.state_dict(),
         "generator": run.generator.get_state(),
@@ -212,7 +219,14 @@ def _state(run: _Run[M], curve: list[CurvePoint], done: list[Restart], kept: dic
     }
 
 
-_PLAIN = ("step", "best_step", "best_valid", "stale", "stopped", "queue")
+def _load(path: Path | None, config: TrainConfig) -> dict[str, Any] | None:
+    """The state at the path, if there is one; its options must be ours."""
+    if path is None or not path.exists():
+        return None
+    state = read_tensors(path, _KIND)
+    if state["config"] != to_mapping(config):
+        raise DataError(f"expected {path} to hold a training with the same options, got different ones; remove it")
+    return state
 
 
 def _history(saved: dict[str, Any]) -> tuple[list[CurvePoint], list[Restart], dict[str, Tensor]]:
