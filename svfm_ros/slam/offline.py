@@ -1,0 +1,96 @@
+"""SLAM over a whole recording at a desk: the same ``Slam`` as live, scan after scan, with the time each took."""
+
+import time
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+from svfm_ros.config.raster import RasterConfig
+from svfm_ros.config.slam import SlamConfig
+from svfm_ros.datatypes import OccupancyGrid, Pose2, Scan
+from svfm_ros.slam.history import Trajectory
+from svfm_ros.slam.raster import MapRaster
+from svfm_ros.slam.slam import Slam
+
+__all__ = ["DrawnLoop", "SlamRun", "draw_grid", "run_slam"]
+
+Array = NDArray[np.float64]
+
+
+@dataclass(frozen=True, slots=True)
+class DrawnLoop:
+    """A loop closure as it shows on the map."""
+
+    from_xy: tuple[float, float]
+    to_xy: tuple[float, float]
+    believed: bool
+
+
+@dataclass(frozen=True, slots=True)
+class SlamRun:
+    """All that one run over a recording gave."""
+
+    trajectory: Trajectory  # optimised, every scan that was placed
+    live: Trajectory  # as it was known when each scan came
+    loops: tuple[DrawnLoop, ...]
+    counters: dict[str, int]
+    scan_s: Array  # (N,), seconds spent on each scan
+    finish_s: float
+    reasons: dict[str, int] = field(default_factory=dict)  # why scans were left out, how often
+
+    @property
+    def wall_s(self) -> float:
+        """Seconds spent on SLAM, reading the recording and drawing the map not counted."""
+        return float(self.scan_s.sum()) + self.finish_s
+
+
+def run_slam(
+    scans: Iterable[Scan], config: SlamConfig | None = None, on_scan: Callable[[Scan, float], None] | None = None
+) -> SlamRun:
+    """SLAM over all scans; ``on_scan(scan, seconds so far)`` is called after each."""
+    slam = Slam(config)
+    seconds: list[float] = []
+    live_ns: list[int] = []
+    live: list[Array] = []
+    reasons: dict[str, int] = {}
+    spent = 0.0
+    for scan in scans:
+        begin = time.perf_counter()
+        update = slam.add_scan(scan)
+        seconds.append(time.perf_counter() - begin)
+        spent += seconds[-1]
+        if update.match is not None or not live:
+            live_ns.append(update.stamp_ns)
+            live.append(update.T_map_base.as_array())
+        elif update.reason:
+            kind = update.reason.partition(":")[0]
+            reasons[kind] = reasons.get(kind, 0) + 1
+        if on_scan is not None:
+            on_scan(scan, spent)
+    begin = time.perf_counter()
+    slam.finish()
+    finish_s = time.perf_counter() - begin
+    live_trajectory = Trajectory(np.array(live_ns, dtype=np.int64), np.array(live).reshape(-1, 3))
+    counters = {name: int(n) for name, n in slam.counters.items()}
+    return SlamRun(slam.trajectory(), live_trajectory, _loops(slam), counters, np.array(seconds), finish_s, reasons)
+
+
+def draw_grid(scans: Iterable[Scan], trajectory: Trajectory, config: RasterConfig | None = None) -> OccupancyGrid:
+    """The occupancy grid from all scans that have a pose; scans and poses are joined by their stamps."""
+    raster = MapRaster(config)
+    row = {int(stamp): k for k, stamp in enumerate(trajectory.stamps_ns)}
+    for scan in scans:
+        k = row.pop(scan.stamp_ns, None)
+        if k is not None:
+            raster.put(k, Pose2.from_array(trajectory.poses[k]), scan)
+    return raster.grid()
+
+
+def _loops(slam: Slam) -> tuple[DrawnLoop, ...]:
+    if not slam.loops:
+        return ()
+    at = {view.keyframe_id: view.T_map_keyframe for view in slam.keyframes()}
+    ends = ((at.get(loop.constraint.from_id), at.get(loop.constraint.to_id), loop.believed) for loop in slam.loops)
+    return tuple(DrawnLoop((a.x, a.y), (b.x, b.y), believed) for a, b, believed in ends if a and b)
