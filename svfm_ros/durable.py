@@ -4,8 +4,10 @@ The bytes go to a hidden file beside the target and are pushed to the disk; only
 the folder is pushed to the disk in turn. A name therefore never stands for half a file, and what is written stays.
 """
 
+import ctypes
 import os
 import uuid
+from collections.abc import Sequence
 from pathlib import Path
 
 __all__ = ["PART_SUFFIX", "publish", "remove", "stage", "sync_folder", "write_whole"]
@@ -13,28 +15,61 @@ __all__ = ["PART_SUFFIX", "publish", "remove", "stage", "sync_folder", "write_wh
 PART_SUFFIX = ".part"
 """Ends the name of a file that is still being written; one that is found after a crash can go."""
 
+_MANY = 16  # from so many files on, pushing the whole file system to the disk is quicker than file by file
+
 
 def write_whole(path: Path, data: bytes) -> None:
     """Write or replace a file; when this returns the file is on the disk."""
-    publish(stage(path, data), path)
+    (part,) = stage(path.parent, [data])
+    publish(part, path)
     sync_folder(path.parent)
 
 
-def stage(path: Path, data: bytes) -> Path:
-    """Put the bytes on the disk beside ``path`` under a passing name; returns that name."""
-    part = path.parent / f".{uuid.uuid4().hex}{PART_SUFFIX}"
-    handle = os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666)
+def stage(folder: Path, contents: Sequence[bytes]) -> list[Path]:
+    """Put files on the disk under passing names; returns the names. ``publish`` gives them their own."""
+    parts: list[Path] = []
+    try:
+        for data in contents:
+            parts.append(folder / f".{uuid.uuid4().hex}{PART_SUFFIX}")
+            _write(parts[-1], data)
+        if len(parts) < _MANY or not _sync_file_system(folder):
+            for part in parts:
+                _sync(part, os.O_WRONLY)
+    except BaseException:
+        for part in parts:
+            remove(part)
+        raise
+    return parts
+
+
+def _write(path: Path, data: bytes) -> None:
+    handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666)
     try:
         view = memoryview(data)
         while view:
             view = view[os.write(handle, view) :]
-        os.fsync(handle)
-    except BaseException:
+    finally:
         os.close(handle)
-        os.unlink(part)
-        raise
-    os.close(handle)
-    return part
+
+
+def _sync(path: Path, flags: int) -> None:
+    handle = os.open(path, flags)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
+def _sync_file_system(folder: Path) -> bool:
+    """Push everything in the folder's file system to the disk; False where the platform cannot."""
+    syncfs = getattr(ctypes.CDLL(None), "syncfs", None)
+    if syncfs is None:
+        return False
+    handle = os.open(folder, os.O_RDONLY)
+    try:
+        return int(syncfs(handle)) == 0
+    finally:
+        os.close(handle)
 
 
 def publish(part: Path, path: Path) -> None:
@@ -53,8 +88,4 @@ def remove(path: Path) -> bool:
 
 def sync_folder(folder: Path) -> None:
     """Make the names in a folder last."""
-    handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)
+    _sync(folder, os.O_RDONLY | os.O_DIRECTORY)
