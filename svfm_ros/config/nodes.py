@@ -1,10 +1,13 @@
 """Defaults of the ROS nodes: what they read, how often they speak, which frames they use."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from svfm_ros.config.options import check, option
+from svfm_ros.config.sim import SimConfig
+from svfm_ros.config.slam import SlamConfig
+from svfm_ros.config.walks import RecorderConfig
 
-__all__ = ["PlayerConfig"]
+__all__ = ["NODE_CONFIGS", "BagRecorderConfig", "CloudConfig", "PlayerConfig", "SimNodeConfig", "SlamNodeConfig"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -17,9 +20,87 @@ class PlayerConfig:
     start_s: float = option(0.0, "how far into the bag to begin, s", low=0.0, read_only=True)
     topics: tuple[str, ...] = option((), "replay only these topics; empty: all of them", read_only=True)
     wait_for: tuple[str, ...] = option((), "begin when each of these topics has a subscriber", read_only=True)
+    wait_for_node: str = option("", "wait for subscribers of this node; empty: of any", read_only=True)
     wait_s: float = option(30.0, "begin after this long even without the subscribers waited for, s", low=0.0)
     clock: bool = option(True, "publish /clock", read_only=True)
     clock_hz: float = option(40.0, "ticks of /clock a second, beside one with each message", low=1.0, high=1000.0)
 
     def __post_init__(self) -> None:
         check(self)
+
+
+@dataclass(frozen=True, slots=True)
+class BagRecorderConfig:
+    """Recording of all topics."""
+
+    bag: str = option("", "the new bag to write, a folder that does not exist yet", read_only=True)
+    look_s: float = option(0.5, "how often to look for new topics, s", low=0.05, high=60.0, read_only=True)
+    inbox: int = option(5000, "messages that may wait to be written", low=1, high=1000000, read_only=True)
+
+    def __post_init__(self) -> None:
+        check(self)
+
+
+@dataclass(frozen=True, slots=True)
+class SimNodeConfig:
+    """Someone who lives in a simulated house and wears a LiDAR."""
+
+    house: str = option("home", "home, bungalow, or a drawing of your own (YAML)", read_only=True)
+    rate: float = option(1.0, "how many times faster than real time", low=0.01, high=1000.0)
+    seed: int = option(0, "another seed, another life", low=0, read_only=True)
+    hours: float = option(4.0, "how long to go on, hours of simulated time", low=0.01, high=1000.0, read_only=True)
+    start_hour: float = option(8.0, "hour of the day at which it begins", low=0.0, high=23.99, read_only=True)
+    laser_frame: str = option("laser", "frame of the scans", read_only=True)
+    map_frame: str = option("map", "frame of the true poses", read_only=True)
+    clock: bool = option(True, "publish /clock", read_only=True)
+    clock_hz: float = option(40.0, "ticks of /clock a second, beside one with each scan", low=1.0, high=1000.0)
+    sim: SimConfig = field(default_factory=SimConfig)
+
+    def __post_init__(self) -> None:
+        check(self)
+
+
+@dataclass(frozen=True, slots=True)
+class CloudConfig:
+    """How a PointCloud2 becomes a sweep."""
+
+    beams: int = option(720, "bearings a cloud is sorted into", low=16, high=4096)
+    range_min_m: float = option(0.1, "points nearer than this are left out, m", low=0.0)
+    range_max_m: float = option(30.0, "points farther than this are left out, m", low=0.1)
+    z_min_m: float = option(-0.2, "points lower than this are left out, m")
+    z_max_m: float = option(0.2, "points higher than this are left out, m")
+
+    def __post_init__(self) -> None:
+        check(self)
+
+
+@dataclass(frozen=True, slots=True)
+class SlamNodeConfig:
+    """Scans in; map, pose, track and walks out."""
+
+    map: str = option("", "map to find oneself in, map_server YAML; empty: make a map", read_only=True)
+    store: str = option("", "folder that finished walks are written to; empty: they are only published", read_only=True)
+    resident: str = option("resident", "whose walks these are", read_only=True)
+    map_frame: str = option("map", "frame of the map", read_only=True)
+    odom_frame: str = option("odom", "frame that never jumps (REP 105)", read_only=True)
+    base_frame: str = option("base_link", "frame of the wearer", read_only=True)
+    publish_tf: bool = option(True, "publish map -> odom -> base -> sensor on /tf and /tf_static", read_only=True)
+    map_period_s: float = option(2.0, "publish the map at most this often, s", low=0.1, high=3600.0)
+    track_period_s: float = option(0.5, "publish the track at most this often, s", low=0.05, high=3600.0)
+    track_points: int = option(2000, "poses of the track that are published at most", low=2, high=100000)
+    inbox: int = option(50, "scans that may wait; older ones give way", low=1, high=10000, read_only=True)
+    cloud: CloudConfig = field(default_factory=CloudConfig)
+    slam: SlamConfig = field(default_factory=SlamConfig)
+    recorder: RecorderConfig = field(default_factory=RecorderConfig)
+
+    def __post_init__(self) -> None:
+        check(self)
+
+
+NODE_CONFIGS: dict[str, type] = {
+    "player": PlayerConfig,
+    "recorder": BagRecorderConfig,
+    "sim_node": SimNodeConfig,
+    "slam_node": SlamNodeConfig,
+}
+"""What each node can be told, by its executable."""

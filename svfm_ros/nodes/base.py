@@ -6,7 +6,8 @@ from typing import Any, Generic, TypeVar
 from rclpy.node import Node
 from rclpy.task import Future
 
-from svfm_ros.nodes.parameters import Parameters
+from svfm_ros.config.nodes import NODE_CONFIGS
+from svfm_ros.nodes.parameters import Parameters, parameter_names
 
 __all__ = ["ConfiguredNode"]
 
@@ -26,13 +27,12 @@ class ConfiguredNode(Node, Generic[T]):
         config_class: type[T],
         *,
         live_sections: Collection[str] = (),
-        elsewhere: Collection[str] = (),
         **node_options: Any,
     ) -> None:
         super().__init__(name, **node_options)
         self.done = Future()  # set when the node has nothing left to do, or cannot go on
         try:
-            self.parameters: Parameters[T] = Parameters(self, config_class, live_sections, elsewhere)
+            self.parameters: Parameters[T] = Parameters(self, config_class, live_sections, _names_of_all_nodes())
         except BaseException:
             self.destroy_node()
             raise
@@ -45,3 +45,8 @@ class ConfiguredNode(Node, Generic[T]):
     def close(self) -> None:
         """Stop what runs beside the callbacks and leave the graph; nodes with threads or files extend this."""
         self.destroy_node()
+
+
+def _names_of_all_nodes() -> frozenset[str]:
+    """A parameters file may give one value to all nodes at once (``/**``), whether each knows it or not."""
+    return frozenset(name for config in NODE_CONFIGS.values() for name in parameter_names(config))

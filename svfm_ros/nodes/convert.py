@@ -20,6 +20,7 @@ from std_msgs.msg import Header
 from svfm_ros.clock import NS_PER_S
 from svfm_ros.datatypes import OccupancyGrid, Pose2, Scan, Walk
 from svfm_ros.errors import DataError
+from svfm_ros.walks.recorder import walk_id_of
 
 __all__ = [
     "from_grid_message",
@@ -37,7 +38,6 @@ __all__ = [
     "to_pose_stamped",
     "to_pose_with_covariance",
     "to_transform",
-    "walk_id_of",
 ]
 
 Array = NDArray[np.float64]
@@ -188,11 +188,6 @@ def _shortest(value: float) -> float:
 
 
 # Walks
-
-
-def walk_id_of(resident: str, first_stamp_ns: int) -> str:
-    """A name for a walk that two recordings of it share: who, and the nanosecond it began."""
-    return f"{resident}-{first_stamp_ns}"
 
 
 def to_path(stamps_ns: Sequence[int] | NDArray[np.int64], poses: Array, frame: str, time_ns: int) -> Path:

@@ -60,7 +60,7 @@ def ros_context(args: Sequence[str] | None = None) -> Iterator["StopRequests"]:
             yield asked
         except Exception as error:
             # A node half made when the context went away fails in odd ways; that is no fault of its own.
-            if asked.count and not isinstance(error, SvfmError):
+            if asked.number and not isinstance(error, SvfmError):
                 raise KeyboardInterrupt from error
             raise
         finally:
@@ -72,23 +72,23 @@ def ros_context(args: Sequence[str] | None = None) -> Iterator["StopRequests"]:
 
 
 class StopRequests:
-    """Signal handler: interrupts the main thread once while things are being made; otherwise it only counts.
+    """Signal handler: interrupts the main thread once while things are being made; otherwise it only takes note.
 
     ``ros2 launch`` forwards the Ctrl-C that the terminal already sent to all, so a second one must not cut short the
     cleaning up after the first.
     """
 
     def __init__(self) -> None:
-        self.count = 0
+        self.number = 0  # of the first signal that came
         self._settled = False
 
     def settle(self) -> None:
         """From now on leave it to the context's end."""
         self._settled = True
 
-    def __call__(self, _number: int, _frame: FrameType | None) -> None:
+    def __call__(self, number: int, _frame: FrameType | None) -> None:
         """As Python calls it."""
-        self.count += 1
+        self.number = self.number or number
         if not self._settled:
             self._settled = True
             raise KeyboardInterrupt

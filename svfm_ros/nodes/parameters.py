@@ -172,7 +172,9 @@ class Parameters(Generic[T]):
         for name, parameter in node._parameter_overrides.items():
             if name in self._specs:
                 given[name] = self._specs[name].from_ros(parameter.value)
-            elif name not in _COMMON and name not in elsewhere and not name.startswith("qos_overrides."):
+            elif name in elsewhere:
+                node.get_logger().info(f"the parameter {name!r} belongs to other nodes; left out here")
+            elif name not in _COMMON and not name.startswith("qos_overrides."):
                 raise ConfigError(_unknown(node.get_name(), name, self._specs))
         return given
 

@@ -19,24 +19,22 @@ from rclpy.parameter import Parameter
 from rclpy.publisher import Publisher
 from rclpy.qos import DurabilityPolicy, QoSProfile, ReliabilityPolicy
 from rclpy.utilities import remove_ros_args
-from rosgraph_msgs.msg import Clock
 from std_srvs.srv import SetBool
 
 from svfm_ros.clock import NS_PER_S
 from svfm_ros.config.nodes import PlayerConfig
-from svfm_ros.errors import UsageError
-from svfm_ros.nodes import convert
+from svfm_ros.errors import DataError, UsageError
 from svfm_ros.nodes.base import ConfiguredNode
 from svfm_ros.nodes.lifetime import run_node
 from svfm_ros.nodes.msgtypes import message_class, same_definition
 from svfm_ros.nodes.pacing import Pacer
 from svfm_ros.nodes.recording import RecordedTopic, Recording, open_recording
+from svfm_ros.nodes.simclock import CLOCK_TOPIC, SimClock
 from svfm_ros.sources.recover import RawMessage
 
-__all__ = ["Player", "main", "parameters_of"]
+__all__ = ["Player", "main", "make", "parameters_of"]
 
 _SHARED_TOPICS = frozenset({"/tf", "/tf_static"})
-_CLOCK_TOPIC = "/clock"
 _SCAN_TYPES = frozenset({"sensor_msgs/msg/LaserScan", "sensor_msgs/msg/PointCloud2"})
 _DEPTH = 100
 _LATCHED_DEPTH = 1000
@@ -54,11 +52,10 @@ class Player(ConfiguredNode[PlayerConfig]):
         self._recording = open_recording(Path(self.config.bag).expanduser(), self._warn)
         self._topics = self._choose_topics(self._recording)
         self._publishers_by_topic = {t.name: self._offer(t) for t in self._topics}
-        self._clock_publisher = self.create_publisher(Clock, _CLOCK_TOPIC, 10) if self.config.clock else None
-        self._clock_ns = 0
         self._sent = 0
         self._worst_lag_s = 0.0
         self._pacer = Pacer(self._start_ns(), self.config.rate)
+        self._clock_source = SimClock(self, self._pacer, lambda: self.config.clock_hz, self.config.clock)
         self.parameters.on_change(lambda config: self._pacer.set_rate(config.rate))
         self.create_service(SetBool, "~/pause", self._pause)
         self._thread = threading.Thread(target=self._run, name="replay", daemon=True)
@@ -91,7 +88,7 @@ class Player(ConfiguredNode[PlayerConfig]):
         chosen = [t for t in recording.topics if t.name in asked] if asked else list(recording.topics)
         if not asked and not any(t.msgtype in _SCAN_TYPES for t in chosen):
             self._warn(f"{recording.path} holds no LaserScan or PointCloud2; it has {held}")
-        usable = [t for t in chosen if t.name != _CLOCK_TOPIC and self._is_usable(t)]
+        usable = [t for t in chosen if t.name != CLOCK_TOPIC and self._is_usable(t)]
         if not usable:
             raise UsageError(f"{recording.path} holds nothing that can be replayed; it has {held}")
         return usable
@@ -133,20 +130,29 @@ class Player(ConfiguredNode[PlayerConfig]):
         names = ["/" + n.lstrip("/") for n in self.config.wait_for]
         publishers = [p for n, p in self._publishers_by_topic.items() if n in names]
         end_s = time.monotonic() + self.config.wait_s
-        while any(p.get_subscription_count() == 0 for p in publishers) and not self._pacer.stopped:
+        while not all(map(self._is_heard, publishers)) and not self._pacer.stopped:
             if time.monotonic() > end_s:
                 self._warn(f"nobody listens to {', '.join(names)} after {self.config.wait_s:g} s; replaying anyway")
                 return
             time.sleep(_POLL_S)
 
+    def _is_heard(self, publisher: Publisher) -> bool:
+        """Whether the one waited for listens; the middleware may know them before the publisher has met them."""
+        node = self.config.wait_for_node
+        listeners = self.get_subscriptions_info_by_topic(publisher.topic_name) if node else []
+        known = not node or any(info.node_name == node for info in listeners)
+        return known and publisher.get_subscription_count() >= max(1, len(listeners))
+
     def _replay(self) -> None:
-        start_ns = self._start_ns()
-        self._clock_ns = 0
-        self._pacer.restart(start_ns)
+        start_ns, sent_before = self._start_ns(), self._sent
         for message in self._messages(start_ns):
-            if not self._wait_until(max(message.stamp_ns, start_ns)):
+            if self._sent == sent_before:  # opening the bag took a moment, which is nobody's lag
+                self._clock_source.restart(start_ns)
+            if not self._clock_source.wait_until(max(message.stamp_ns, start_ns)):
                 return
             self._send(message, start_ns)
+        if self._sent == sent_before:
+            raise DataError(f"{self._recording.path} gave no message that could be replayed")
 
     def _messages(self, start_ns: int) -> Iterator[RawMessage]:
         """From the start on; of what lies before it, only what was latched."""
@@ -155,19 +161,6 @@ class Player(ConfiguredNode[PlayerConfig]):
             if message.stamp_ns >= start_ns or message.topic in latched:
                 yield message
 
-    def _wait_until(self, stamp_ns: int) -> bool:
-        """Wait until a recorded time is due, ticking; False when told to stop."""
-        while not self._pacer.wait(stamp_ns, 1.0 / self.config.clock_hz):
-            if self._pacer.stopped:
-                return False
-            self._tick(min(self._pacer.recorded_now_ns(), stamp_ns))
-        return True
-
-    def _tick(self, time_ns: int) -> None:
-        if self._clock_publisher is not None and time_ns >= self._clock_ns:
-            self._clock_ns = time_ns
-            self._clock_publisher.publish(Clock(clock=convert.stamp(time_ns)))
-
     def _send(self, message: RawMessage, start_ns: int) -> None:
         if message.stamp_ns >= start_ns:
             lag_s = self._pacer.lag_s(message.stamp_ns)
@@ -175,8 +168,6 @@ class Player(ConfiguredNode[PlayerConfig]):
             if lag_s > _LATE_S:
                 text = f"{lag_s:.1f} s late: this machine does not keep up with rate {self.config.rate:g}"
                 self.get_logger().warning(text, throttle_duration_sec=5.0)
-            if message.stamp_ns > self._clock_ns:
-                self._tick(message.stamp_ns)
         self._publishers_by_topic[message.topic].publish(message.data)
         self._sent += 1
 
@@ -196,6 +187,9 @@ class Player(ConfiguredNode[PlayerConfig]):
         response.success = True
         response.message = "paused" if request.data else "going on"
         return response
+
+
+make = Player
 
 
 def parameters_of(arguments: Sequence[str]) -> list[Parameter]:

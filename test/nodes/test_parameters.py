@@ -8,6 +8,7 @@ import rclpy
 from rcl_interfaces.msg import ParameterType
 from rclpy.parameter import Parameter
 
+from svfm_ros.config.nodes import NODE_CONFIGS
 from svfm_ros.config.options import check, option
 from svfm_ros.errors import ConfigError
 from svfm_ros.nodes.base import ConfiguredNode
@@ -185,7 +186,13 @@ def test_a_wrong_start_is_refused_in_one_line(make, argument, message):
 
 
 def test_names_of_other_nodes_may_stand_in_a_common_file(make):
-    assert make("-p", "map_frame:=house", elsewhere={"map_frame"}).config == Outer()
+    assert make("-p", "map_frame:=house").config == Outer()
+
+
+def test_every_node_config_can_be_parameters():
+    for config in NODE_CONFIGS.values():
+        names = parameter_names(config)
+        assert len(names) == len(set(names)) > 0
 
 
 def test_what_no_parameter_can_hold_is_a_programming_error():

@@ -1,0 +1,148 @@
+"""Someone who lives in a simulated house and wears a LiDAR: ``scan``, ``ground_truth/pose`` and ``/clock``.
+
+ros2 run svfm_ros sim_node [--ros-args -p house:=bungalow -p rate:=4.0]
+"""
+
+import queue
+import sys
+import threading
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from geometry_msgs.msg import PoseStamped
+from rclpy.publisher import Publisher
+from rclpy.qos import QoSProfile
+from sensor_msgs.msg import LaserScan
+
+from svfm_ros.clock import NS_PER_S
+from svfm_ros.config.nodes import SimNodeConfig
+from svfm_ros.datatypes import Pose2
+from svfm_ros.errors import UsageError
+from svfm_ros.nodes import convert
+from svfm_ros.nodes.base import ConfiguredNode
+from svfm_ros.nodes.lifetime import run_node
+from svfm_ros.nodes.pacing import Pacer
+from svfm_ros.nodes.simclock import SimClock
+from svfm_ros.sim.house import House, load_house
+
+__all__ = ["SimNode", "main", "make"]
+
+_AHEAD = 1000  # messages made ahead of time: scans are computed in bursts
+_POLL_S = 0.2
+_QOS = QoSProfile(depth=50)
+
+_Due = tuple[int, Publisher, Any]  # when, where to, the message
+
+
+class SimNode(ConfiguredNode[SimNodeConfig]):
+    """One thread simulates ahead, another publishes what is due; ``done`` is set when the time is over."""
+
+    def __init__(self, **node_options: Any) -> None:
+        super().__init__("sim_node", SimNodeConfig, **node_options)
+        self._house = load_house(self.config.house)
+        self._scan_publisher = self.create_publisher(LaserScan, "scan", _QOS)
+        self._truth_publisher = self.create_publisher(PoseStamped, "ground_truth/pose", _QOS)
+        self._pacer = Pacer(0, self.config.rate)
+        self._clock_source = SimClock(self, self._pacer, lambda: self.config.clock_hz, self.config.clock)
+        self.parameters.on_change(lambda changed: self._pacer.set_rate(changed.rate))
+        self._ahead: queue.Queue[_Due | None] = queue.Queue(_AHEAD)
+        self._threads = [
+            threading.Thread(target=self._guarded, args=[t], daemon=True) for t in (self._make_ahead, self._publish)
+        ]
+        for thread in self._threads:
+            thread.start()
+
+    def close(self) -> None:
+        """Stop the world and leave the graph."""
+        self._pacer.stop()
+        for thread in self._threads:
+            thread.join(timeout=5.0)
+        super().close()
+
+    def _guarded(self, work: Any) -> None:
+        try:
+            work()
+        except Exception as error:
+            if not self._pacer.stopped and self.context.ok():
+                self.done.set_exception(error)
+
+    # The thread that simulates
+
+    def _make_ahead(self) -> None:
+        for item in self._life(self._house):
+            if not self._put(item):
+                return
+        self._put(None)
+
+    def _life(self, house: House) -> Iterator[_Due]:
+        """What happens, in order of the time at which it becomes known: true poses at once, scans when complete."""
+        from svfm_ros.sim.recording import Recorder
+        from svfm_ros.sim.walker import simulate_days
+
+        config = self.config
+        days = config.hours / 24.0
+        walks = simulate_days(house, config.sim.walker, config.seed, days, config.sim.habits, config.start_hour)
+        if not walks:
+            raise UsageError("expected time for at least one walk, got none: set more hours or less sim.habits.dwell_s")
+        recorder = Recorder(house, config.sim)
+        recording = recorder.all_in_one(walks, config.seed)
+        self.get_logger().info(
+            f"someone lives in the house {config.house!r}: {len(walks)} walks in {config.hours:g} hours"
+        )
+        truth = recorder.truth(recording)
+        poses = zip(truth.stamps_ns.tolist(), truth.poses, strict=True)
+        pending = next(poses, None)
+        for scan in recorder.scans(recording):
+            due_ns = scan.stamp_ns + round(scan.scan_time_s * NS_PER_S)
+            while pending is not None and pending[0] <= due_ns:
+                pose = convert.to_pose_stamped(Pose2.from_array(pending[1]), config.map_frame, pending[0])
+                yield pending[0], self._truth_publisher, pose
+                pending = next(poses, None)
+            yield due_ns, self._scan_publisher, convert.to_laser_scan(scan, config.laser_frame)
+
+    def _put(self, item: _Due | None) -> bool:
+        """Wait for room in the queue; False when told to stop."""
+        while not self._pacer.stopped:
+            try:
+                self._ahead.put(item, timeout=_POLL_S)
+            except queue.Full:
+                continue
+            return True
+        return False
+
+    # The thread that publishes
+
+    def _publish(self) -> None:
+        started = False
+        for due_ns, publisher, message in self._due():
+            if not started:  # life takes a moment to begin
+                self._clock_source.restart(due_ns)
+                started = True
+            if not self._clock_source.wait_until(due_ns):
+                return
+            publisher.publish(message)
+        if not self._pacer.stopped:
+            self.get_logger().info(f"{self.config.hours:g} hours are over")
+            self.done.set_result(None)
+
+    def _due(self) -> Iterator[_Due]:
+        while not self._pacer.stopped:
+            try:
+                item = self._ahead.get(timeout=_POLL_S)
+            except queue.Empty:
+                continue
+            if item is None:
+                return
+            yield item
+
+
+make = SimNode
+
+
+def main(args: Sequence[str] | None = None) -> int:
+    """Run the simulated house in this process."""
+    return run_node("sim_node", SimNode, args)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,48 @@
+"""The simulated house, heard over DDS."""
+
+import pytest
+from geometry_msgs.msg import PoseStamped
+from rosgraph_msgs.msg import Clock
+from roslive import PATIENCE_S
+from sensor_msgs.msg import LaserScan
+
+from svfm_ros.errors import SvfmError
+from svfm_ros.nodes.convert import stamp_ns
+from svfm_ros.nodes.sim_node import SimNode
+
+pytestmark = pytest.mark.ros
+
+
+def test_scans_true_poses_and_the_clock_come_in_order_until_the_end(start, listener):
+    scans = listener.collect(LaserScan, "/bob/scan")
+    truth = listener.collect(PoseStamped, "/bob/ground_truth/pose")
+    clock = listener.collect(Clock, "/clock")
+    arguments = ["hours:=0.01", "rate:=8.0", "sim.habits.dwell_s:=4.0", "sim.lidar.beams:=90", "laser_frame:=bob/laser"]
+    pairs = [word for a in arguments for word in ("-p", a)]
+    process = start("-m", "svfm_ros.nodes.sim_node", "--ros-args", "-r", "__ns:=/bob", *pairs)
+    scans.wait(30)
+    truth.wait(30)
+    _, err = process.communicate(timeout=PATIENCE_S)
+    assert process.returncode == 0
+    assert "hours are over" in err
+    assert len(scans[0].ranges) == 90
+    assert (scans[0].header.frame_id, truth[0].header.frame_id) == ("bob/laser", "map")
+    for stamps in (
+        [stamp_ns(m.header.stamp) for m in scans],
+        [stamp_ns(m.header.stamp) for m in truth],
+        [stamp_ns(m.clock) for m in clock],
+    ):
+        assert stamps == sorted(stamps)
+
+
+@pytest.mark.parametrize(
+    ("parameter", "value", "message"),
+    [("house", "nowhere", "nowhere"), ("rate", -1.0, "rate: expected"), ("sim.lidar.beams", 1, "beams: expected")],
+)
+def test_bad_input_is_refused(listener, parameter, value, message):
+    from rclpy.parameter import Parameter
+
+    with pytest.raises(SvfmError) as error:
+        SimNode(parameter_overrides=[Parameter(parameter, value=value)], context=listener.context)
+    assert message in str(error.value)
+    assert "\n" not in str(error.value)
