@@ -8,6 +8,8 @@
 hands it to launch.
 """
 
+import os
+
 from launch.actions import DeclareLaunchArgument, EmitEvent, ExecuteProcess, LogInfo, OpaqueFunction
 from launch.events import Shutdown, matches_action
 from launch.events.process import ShutdownProcess
@@ -15,7 +17,7 @@ from launch.substitutions import LaunchConfiguration
 from launch_ros.actions import Node
 
 from launch import LaunchDescription
-from svfm_ros.nodes.graph import ARGUMENTS, FINAL_CODES, RESPAWN_S, has_screen, make_plan
+from svfm_ros.nodes.graph import ARGUMENTS, FINAL_CODES, PARENT_VARIABLE, RESPAWN_S, has_screen, make_plan
 
 
 def generate_launch_description():
@@ -36,6 +38,7 @@ def process(plan, node):
         namespace=plan.namespace,
         parameters=[str(plan.params_file), dict(node.parameters)],
         remappings=list(node.remappings),
+        additional_env={PARENT_VARIABLE: str(os.getpid())},
         output="screen",
         respawn=True,
         respawn_delay=RESPAWN_S,

@@ -23,7 +23,7 @@ from rclpy.utilities import get_default_context
 from svfm_ros.errors import SvfmError, UsageError
 from svfm_ros.nodes.base import ConfiguredNode
 from svfm_ros.nodes.graph import RESPAWN_S, GraphPlan, NodePlan, has_screen
-from svfm_ros.nodes.lifetime import follow_parent, ros_context, say, spin
+from svfm_ros.nodes.lifetime import ros_context, say, spin
 
 __all__ = ["run_graph"]
 
@@ -33,7 +33,6 @@ _JOIN_S = 10.0
 
 def run_graph(plan: GraphPlan) -> int:
     """Run all nodes until interrupted, or until the bag has ended where that was asked for; returns the exit code."""
-    follow_parent()
     with ros_context([]) as stop, _rviz(plan):
         recorder = (
             [NodePlan("recorder", {"bag": str(plan.record), "use_sim_time": plan.use_sim_time})] if plan.record else []

@@ -23,6 +23,7 @@ from rclpy.executors import ExternalShutdownException, ShutdownException, Single
 
 from svfm_ros.errors import SvfmError, UsageError
 from svfm_ros.nodes.base import ConfiguredNode
+from svfm_ros.nodes.graph import PARENT_VARIABLE
 
 __all__ = ["StopRequests", "follow_parent", "ros_context", "run_node", "say", "spin"]
 
@@ -32,7 +33,6 @@ _PARENT_CHECK_S = 0.5
 
 def run_node(name: str, make: Callable[[], ConfiguredNode[Any]], args: Sequence[str] | None = None) -> int:
     """Run one node in this process until it is done or told to stop; returns the exit code."""
-    follow_parent()
     try:
         with ros_context(args) as stop:
             node = make()
@@ -54,6 +54,7 @@ def ros_context(args: Sequence[str] | None = None) -> Iterator["StopRequests"]:
     """
     asked = StopRequests()
     before = {s: signal.signal(s, asked) for s in (signal.SIGINT, signal.SIGTERM)}
+    follow_parent()
     try:
         _init(args)
         try:
@@ -131,15 +132,29 @@ def say(line: str) -> None:
 def follow_parent() -> None:
     """End this process (as by SIGTERM) when the one that started it goes away; ``nohup`` keeps it running.
 
-    ``ros2 launch`` that is killed leaves its nodes behind otherwise.
+    ``ros2 launch`` that is killed leaves its nodes behind otherwise. The launch file names its own process in the
+    environment, so that even a node whose parent went away before this line was reached knows whom to follow.
     """
-    parent = os.getppid()
-    if parent <= 1 or signal.getsignal(signal.SIGHUP) == signal.SIG_IGN:
+    if signal.getsignal(signal.SIGHUP) == signal.SIG_IGN:
+        return
+    named, parent = os.environ.get(PARENT_VARIABLE, ""), os.getppid()
+    leader = int(named) if named.isdigit() else parent
+    if leader <= 1:
         return
 
     def watch() -> None:
-        while os.getppid() == parent:
+        while os.getppid() == parent and _is_alive(leader):
             time.sleep(_PARENT_CHECK_S)
         os.kill(os.getpid(), signal.SIGTERM)
 
     threading.Thread(target=watch, name="follow_parent", daemon=True).start()
+
+
+def _is_alive(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:  # it lives, and belongs to someone else
+        return True
+    return True

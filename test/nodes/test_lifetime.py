@@ -116,6 +116,13 @@ def test_it_ends_when_its_parent_is_killed(start):
     assert ready, "the node outlived its parent"
 
 
+def test_it_ends_when_its_parent_was_gone_before_it_looked(start):
+    gone = start("-c", "")
+    gone.wait()
+    process = start("-c", NODE, env={**os.environ, "SVFM_PARENT": str(gone.pid)})
+    assert ends(process)[0] == 0
+
+
 def test_nohup_keeps_it(start):
     script = "import signal; signal.signal(signal.SIGHUP, signal.SIG_IGN)\n" + NODE.replace(
         'print("up", flush=True)',
