@@ -29,7 +29,7 @@ _LEAN_KNOT_S = 2.0
 
 @dataclass(frozen=True, slots=True)
 class _Tilt:
-    """The sensor's plane at each beam: nose down, left side up, height. All ``(S, N)``."""
+    """The sensor's plane at each beam: nose down, left side up, height. All ``(S, M)``."""
 
     pitch_rad: Array
     roll_rad: Array
@@ -45,7 +45,10 @@ class Lidar:
         self._caster = RayCaster.of_house(house)
         self._step_hz = step_hz
         self._angle_step = 2.0 * np.pi / self.config.beams
-        self._angles = -np.pi + self._angle_step * np.arange(self.config.beams)
+        angles = -np.pi + self._angle_step * np.arange(self.config.beams)
+        behind = np.pi - np.abs(angles) < np.radians(self.config.shadow_deg) / 2.0
+        self._seen = np.flatnonzero(~(behind & self.config.shadow))  # (M,), beams that do not look into the wearer
+        self._angles = angles[self._seen]
 
     @property
     def period_ns(self) -> int:
@@ -58,7 +61,7 @@ class Lidar:
 
     def sweeps(self, motion: Motion, seed: int) -> Iterator[Scan]:
         """All sweeps of a motion, one after the other; the same seed gives the same scans."""
-        streams = [np.random.default_rng([seed, 21, effect]) for effect in range(3)]
+        streams = [np.random.default_rng([seed, 21, effect]) for effect in range(2)]
         lean = self._lean_knots(motion, np.random.default_rng([seed, 22]))
         total = self.count(motion)
         for first in range(0, total, _CHUNK):
@@ -77,19 +80,20 @@ class Lidar:
         self, motion: Motion, numbers: NDArray[np.int64], lean: Array, streams: list[np.random.Generator]
     ) -> NDArray[np.float32]:
         """Ranges ``(S, N)`` of the sweeps of these numbers."""
+        c = self.config
         period_s = self.period_ns / NS_PER_S
-        t = np.repeat(numbers[:, None] * period_s, self.config.beams, axis=1)  # (S, N)
-        if self.config.motion:
-            t = t + np.arange(self.config.beams) * (period_s / self.config.beams)
+        t = numbers[:, None] * period_s + self._seen * (period_s / c.beams if c.motion else 0.0)  # (S, M)
         ranges, sine = self._true_ranges(motion.poses_at(t), self._tilt(motion, t, lean))
         ranges = self._noisy(ranges, streams[0])
         ranges = self._quantised(ranges)
-        lost = self._dropped(ranges, sine, streams[1]) | self._in_shadow()
-        lost |= ~((ranges >= self.config.range_min_m) & (ranges <= self.config.range_max_m))
-        return np.where(lost, np.inf, ranges).astype(np.float32)
+        lost = self._dropped(ranges, sine, streams[1])
+        lost |= ~((ranges >= c.range_min_m) & (ranges <= c.range_max_m))
+        sweeps = np.full((len(numbers), c.beams), np.inf, dtype=np.float32)
+        sweeps[:, self._seen] = np.where(lost, np.inf, ranges)
+        return sweeps
 
     def _true_ranges(self, poses: Array, tilt: _Tilt) -> tuple[Array, Array]:
-        """Exact ranges and sines of incidence ``(S, N)`` for the pose and tilt of each beam."""
+        """Exact ranges and sines of incidence ``(S, M)`` for the pose and tilt of each beam."""
         sp, cp = np.sin(tilt.pitch_rad), np.cos(tilt.pitch_rad)
         sr, cr = np.sin(tilt.roll_rad), np.cos(tilt.roll_rad)
         ca, sa = np.cos(self._angles), np.sin(self._angles)
@@ -128,7 +132,8 @@ class Lidar:
             return ranges
         finite = np.where(np.isfinite(ranges), ranges, 0.0)
         sigma = self.config.noise_m + self.config.noise_share * finite
-        return np.asarray(ranges + sigma * rng.standard_normal(ranges.shape))
+        drawn = rng.standard_normal((len(ranges), self.config.beams))[:, self._seen]  # for all, seen or not
+        return np.asarray(ranges + sigma * drawn)
 
     def _quantised(self, ranges: Array) -> Array:
         """A triangulating sensor measures 1/range in even steps, so its steps of range grow with the range squared."""
@@ -144,9 +149,5 @@ class Lidar:
             return np.zeros(ranges.shape, dtype=bool)
         far = np.clip(np.where(np.isfinite(ranges), ranges, c.range_max_m) / c.range_max_m, 0.0, 1.0)
         share = c.drop_share + (c.drop_share_far - c.drop_share) * far**2
-        return np.asarray((rng.uniform(size=ranges.shape) < share) | (sine < np.sin(np.radians(c.grazing_deg))))
-
-    def _in_shadow(self) -> NDArray[np.bool_]:
-        """Beams that look back into the wearer ``(N,)``."""
-        from_behind = np.pi - np.abs(self._angles)
-        return np.asarray(self.config.shadow & (from_behind < np.radians(self.config.shadow_deg) / 2.0))
+        drawn = rng.uniform(size=(len(ranges), c.beams))[:, self._seen]
+        return np.asarray((drawn < share) | (sine < np.sin(np.radians(c.grazing_deg))))

@@ -18,7 +18,7 @@ __all__ = ["Hits", "RayCaster"]
 
 Array = NDArray[np.float64]
 
-_CELL_M = 0.5
+_CELL_M = 0.3
 _ENDLESS_M = 1e9
 
 
@@ -137,9 +137,11 @@ def _meet(edges, spans, outlines, m, ray, best):  # type: ignore[no-untyped-def]
     if det == 0.0:
         return np.inf, 1.0
     ax, ay = x0 - ox, y0 - oy
+    u = ax * dy - ay * dx
+    if u * det < 0.0 or abs(u) > abs(det):  # passes beside the edge
+        return np.inf, 1.0
     t = (ax * ey - ay * ex) / det
-    u = (ax * dy - ay * dx) / det
-    if t < 0.0 or u < 0.0 or u > 1.0 or (t >= best and det < 0.0):
+    if t < 0.0 or (t >= best and det < 0.0):
         return np.inf, 1.0
     bottom, top = spans[m, 0], spans[m, 1]
     height = z + slope * t

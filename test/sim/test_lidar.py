@@ -97,10 +97,9 @@ def test_beams_along_a_wall_are_lost() -> None:
 def test_the_body_hides_what_is_behind() -> None:
     config = replace(IDEAL, shadow=True, shadow_deg=90.0)
     ranges = ranges_of(config, standing(0.1))[0]
-    behind = np.abs(np.abs(Lidar(ROOM, config)._angles) - np.pi) < np.pi / 4 - 1e-9
+    behind = np.abs(np.arange(360) - 180) > 135  # beam 180 looks straight ahead
     assert not np.isfinite(ranges[behind]).any()
     assert np.isfinite(ranges[~behind]).all()
-    assert behind.sum() == pytest.approx(90, abs=1)
 
 
 def test_each_beam_leaves_from_where_the_wearer_is_at_its_moment() -> None:
@@ -130,7 +129,7 @@ def test_a_tilted_plane_stretches_ranges() -> None:
     pitch = np.radians(10.0)
     lean = np.zeros((2, 3))
     lean[0] = pitch
-    ranges = lidar._measure(standing(1.0), np.array([0]), lean, [RNG] * 3)[0]
+    ranges = lidar._measure(standing(1.0), np.array([0]), lean, [RNG] * 2)[0]
     assert ranges[180] == pytest.approx(HALF / np.cos(pitch), rel=1e-6)
     assert ranges[90] == ranges[270] == pytest.approx(HALF, rel=1e-6)
 
@@ -138,7 +137,7 @@ def test_a_tilted_plane_stretches_ranges() -> None:
 def test_a_strongly_tilted_plane_meets_the_floor_and_the_ceiling() -> None:
     lidar = Lidar(ROOM, replace(IDEAL, sway=True, sway_pitch_deg=0.0, sway_roll_deg=0.0, bounce_m=0.0))
     pitch = np.radians(20.0)  # 4 m ahead the plane would be 1.46 m lower, below the floor
-    ranges = lidar._measure(standing(1.0), np.array([0]), np.array([[pitch] * 3, [0.0] * 3]), [RNG] * 3)[0]
+    ranges = lidar._measure(standing(1.0), np.array([0]), np.array([[pitch] * 3, [0.0] * 3]), [RNG] * 2)[0]
     assert ranges[180] == pytest.approx(1.2 / np.sin(pitch), rel=1e-6)
     assert ranges[0] == pytest.approx(1.2 / np.sin(pitch), rel=1e-6)  # 2.4 - 1.2 m up behind
 
