@@ -47,7 +47,7 @@ def run(args: argparse.Namespace) -> int:
         results.append(result)
         payload[result.name] = _as_payload(result, time.perf_counter() - began, files)
         if not args.json:
-            _print(result, files)
+            _print(result, files, args.quick)
     checks = [c for r in results for c in r.checks]
     if args.json:
         json.dump({"checks": [asdict(c) for c in checks], "quick": args.quick, **payload}, sys.stdout, indent=2)
@@ -96,10 +96,11 @@ def _plain(value: Any) -> Any:
     return value.item() if hasattr(value, "item") else value
 
 
-def _print(result: "ExperimentResult", files: list[str]) -> None:
+def _print(result: "ExperimentResult", files: list[str], quick: bool) -> None:
     print_table(f"{result.name}: {result.title}", result.columns, result.rows)
     for check in result.checks:
-        print(f"  {'ok  ' if check.ok else 'MISS'} {check.name}: {check.value:.4g} (bar {check.bar})")
+        verdict = "    " if quick else "ok  " if check.ok else "MISS"
+        print(f"  {verdict} {check.name}: {check.value:.4g} (bar {check.bar})")
     for note in result.notes:
         print(f"  note: {note}")
     print(f"  figure: {files[0]}\n")

@@ -1,0 +1,128 @@
+"""The classifiers of the paper, trained: VF, VF+TVLoss, SVFM and SVFM+TVLoss, all with the same bound on their length.
+
+The weight of TVLoss is chosen on validation points: the largest whose accuracy there is within half a point of the
+best.
+What was trained once is kept for the experiments that follow in the same process.
+"""
+
+import itertools
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import torch
+
+from svfm_ros.config.svfm import ModelConfig, TrainConfig
+from svfm_ros.experiments.parallel import run_all
+from svfm_ros.experiments.result import Tick
+from svfm_ros.experiments.toysets import Points, draw_points
+from svfm_ros.svfm.classifier import Classifier, classifier_loss
+from svfm_ros.svfm.train import train
+
+__all__ = ["KINDS", "STEPS", "Spec", "TrainedClassifier", "accuracy", "test_points", "train_all"]
+
+KINDS = ("VF", "VF+TVLoss", "SVFM", "SVFM+TVLoss")
+STEPS = 400
+_PENALTIES = (0.03, 0.1, 0.3)
+_TOLERATED_LOSS = 0.005  # of validation accuracy, for straighter paths
+_COMPONENTS = 2
+_TRAIN_STEPS = 6  # of Runge-Kutta 4 while training ...
+_TEST_STEPS = 40  # ... and afterwards: close enough to the exact flow that no coarse step can jump through a wall
+_SAMPLES = 4
+
+
+@dataclass(frozen=True, slots=True)
+class Spec:
+    """One classifier to train."""
+
+    points: str
+    kind: str
+    activation: str = "relu"
+    seed: int = 0
+    noise: float | None = None
+    steps: int = STEPS
+    penalty: float = 0.0
+
+    @property
+    def model(self) -> ModelConfig:
+        """The corner of the cube it is."""
+        mixture = self.kind.startswith("SVFM")
+        return ModelConfig(
+            stochastic=mixture,
+            components=_COMPONENTS if mixture else 1,
+            activation=self.activation,  # type: ignore[arg-type]
+            gate="mlp",
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class TrainedClassifier:
+    """What came of it."""
+
+    spec: Spec
+    weights: dict[str, torch.Tensor]
+    valid_accuracy: float
+
+    def model(self) -> Classifier:
+        """The classifier itself."""
+        model = Classifier(self.spec.model, 2, self.spec.seed, _TEST_STEPS)
+        model.load_state_dict(self.weights)
+        return model.eval()
+
+
+def _split(spec: Spec, part: int) -> Points:
+    """Points for training (0), validation (1) and test (2): other seeds, same set."""
+    return draw_points(spec.points, 3 * spec.seed + part + 1, spec.noise)
+
+
+def test_points(spec: Spec) -> Points:
+    """Points that neither training nor the choice of penalty saw."""
+    return _split(spec, 2)
+
+
+@torch.no_grad()
+def accuracy(model: Classifier, points: Points) -> float:
+    """Share of points whose most likely class is right; stochastic models are averaged over a few noises."""
+    guess = model.predict(points.x, _SAMPLES).argmax(-1)
+    return float((guess == points.label).double().mean())
+
+
+def _train_one(spec: Spec) -> TrainedClassifier:
+    data, valid = _split(spec, 0), _split(spec, 1)
+    trained = train(
+        lambda seed: Classifier(spec.model, 2, seed, _TRAIN_STEPS),
+        lambda model, batch, seed: classifier_loss(model, batch[0], batch[1], spec.penalty, seed),
+        (data.x, data.label),
+        (valid.x, valid.label),
+        TrainConfig(seed=spec.seed, steps=spec.steps),
+    )
+    done = TrainedClassifier(spec, trained.model.state_dict(), 0.0)
+    return replace(done, valid_accuracy=accuracy(done.model(), valid))
+
+
+_kept: dict[Spec, TrainedClassifier] = {}
+
+
+def _fetch(specs: Sequence[Spec], tick: Tick) -> list[TrainedClassifier]:
+    """Train what is not there yet."""
+    missing = [s for s in dict.fromkeys(specs) if s not in _kept]
+    if missing:
+        done = run_all(_train_one, missing, tick, "training classifiers:")
+        _kept.update({t.spec: t for t in done})
+    return [_kept[s] for s in specs]
+
+
+def train_all(specs: Sequence[Spec], tick: Tick) -> list[TrainedClassifier]:
+    """Train every spec; those with TVLoss get their penalty first, chosen on the validation points of seed 0."""
+    first = [replace(s, seed=0) for s in specs if s.kind.endswith("TVLoss")]
+    tries = [replace(s, penalty=p) for s, p in itertools.product(dict.fromkeys(first), _PENALTIES)]
+    tried = _fetch(tries, tick)
+    return _fetch([_with_penalty(s, tried) for s in specs], tick)
+
+
+def _with_penalty(spec: Spec, tried: list[TrainedClassifier]) -> Spec:
+    if not spec.kind.endswith("TVLoss"):
+        return spec
+    same = [t for t in tried if replace(t.spec, penalty=0.0) == replace(spec, seed=0, penalty=0.0)]
+    best = max(t.valid_accuracy for t in same)
+    good = [t.spec.penalty for t in same if t.valid_accuracy >= best - _TOLERATED_LOSS]
+    return replace(spec, penalty=max(good))

@@ -1,0 +1,180 @@
+"""How many function evaluations an instance needs: VF, VF+TVLoss, SVFM and SVFM+TVLoss, each instance solved alone.
+
+All fields have the same bound on their length. A batch that shares one step size pays for its hardest row; its number
+stands beside those of the instances.
+"""
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from svfm_ros.checks import Check, at_least
+from svfm_ros.config.solver import SolverConfig
+from svfm_ros.experiments.classifiers import KINDS, STEPS, Spec, TrainedClassifier, test_points, train_all
+from svfm_ros.experiments.result import ExperimentResult, Tick
+from svfm_ros.experiments.toysets import SETS
+from svfm_ros.svfm.noise import Noise
+from svfm_ros.svfm.solver import solve
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+__all__ = ["run_nfe"]
+
+_ACTIVATIONS = ("relu", "tanh")
+_TOLERANCES = (1e-6, 1e-4)
+_SEEDS = 3
+_QUICK_STEPS = 60
+_SAVED = 3.0  # evaluations per instance, the least the paper saw
+_PAIRS = (("VF", "VF+TVLoss"), ("VF", "SVFM+TVLoss"), ("VF+TVLoss", "SVFM+TVLoss"))
+_COLOURS = {"VF": "#2b6cb0", "VF+TVLoss": "#dd6b20", "SVFM": "#68b36b", "SVFM+TVLoss": "#276749"}
+
+
+@dataclass(frozen=True, slots=True)
+class _Counted:
+    """Evaluations of one set, kind, activation and tolerance."""
+
+    points: str
+    kind: str
+    activation: str
+    tolerance: float
+    per_instance: NDArray[np.int64]  # (seeds * N,)
+    per_batch: float  # mean over seeds
+
+    @property
+    def mean(self) -> float:
+        return float(self.per_instance.mean())
+
+
+def run_nfe(quick: bool, tick: Tick) -> ExperimentResult:
+    """Train (or reuse) the classifiers, count, compare."""
+    seeds, activations = (1, ("relu",)) if quick else (_SEEDS, _ACTIVATIONS)
+    steps = _QUICK_STEPS if quick else STEPS
+    specs = [Spec(p, k, a, s, steps=steps) for p in SETS for k in KINDS for a in activations for s in range(seeds)]
+    trained = train_all(specs, tick)
+    counted = []
+    for points in SETS:
+        for activation in activations:
+            for tolerance in _TOLERANCES:
+                same = [t for t in trained if (t.spec.points, t.spec.activation) == (points, activation)]
+                counted += [_count([t for t in same if t.spec.kind == k], tolerance) for k in KINDS]
+                tick(f"counting on {points}")
+    return ExperimentResult(
+        "nfe",
+        f"function evaluations per instance, dopri5, mean over {seeds} seeds",
+        ("set", "activation", "tolerance", *KINDS, *(f"batch {k}" for k in KINDS)),
+        tuple(_rows(counted)),
+        tuple(_checks(counted)),
+        lambda: _draw([c for c in counted if c.tolerance == _TOLERANCES[0] and c.activation == "relu"]),
+        (_paper_claim(counted),),
+    )
+
+
+def _count(trained: list[TrainedClassifier], tolerance: float) -> _Counted:
+    spec = trained[0].spec
+    runs = [_evaluations(t, tolerance) for t in trained]
+    instances = np.concatenate([r[0] for r in runs])
+    return _Counted(spec.points, spec.kind, spec.activation, tolerance, instances, float(np.mean([r[1] for r in runs])))
+
+
+@torch.no_grad()
+def _evaluations(trained: TrainedClassifier, tolerance: float) -> tuple[NDArray[np.int64], int]:
+    """Per row with steps of its own, and for the whole batch with one step size (torchdiffeq)."""
+    flow = trained.model().flow.double()  # single precision would itself cost steps at 1e-6
+    x = test_points(trained.spec).x.double()
+    noise = flow.draw(0, len(x)) if flow.config.stochastic else Noise.none(len(x), 2, dtype=torch.float64)
+    field = flow.realise(noise, flow.pick(torch.zeros(()).double(), x, noise))
+    times = torch.tensor([0.0, 1.0], dtype=torch.float64)
+    alone = solve(field, x, times, config=SolverConfig(rtol=tolerance, atol=tolerance)).check()
+    batch = SolverConfig(method="torchdiffeq:dopri5", rtol=tolerance, atol=tolerance)
+    return alone.nfe.numpy(), int(solve(field, x, times, config=batch).nfe[0])
+
+
+def _rows(counted: list[_Counted]) -> list[tuple[Any, ...]]:
+    rows = []
+    for i in range(0, len(counted), len(KINDS)):
+        same = counted[i : i + len(KINDS)]
+        head = same[0]
+        rows.append(
+            (
+                head.points,
+                head.activation,
+                f"{head.tolerance:g}",
+                *(round(c.mean, 1) for c in same),
+                *(round(c.per_batch, 1) for c in same),
+            )
+        )
+    return rows
+
+
+def _checks(counted: list[_Counted]) -> list[Check]:
+    checks = []
+    for i in range(0, len(counted), len(KINDS)):
+        by_kind = {c.kind: c for c in counted[i : i + len(KINDS)]}
+        head = counted[i]
+        where = f"{head.points}, {head.activation}, {head.tolerance:g}"
+        vf, vf_tv, svfm_tv = by_kind["VF"].mean, by_kind["VF+TVLoss"].mean, by_kind["SVFM+TVLoss"].mean
+        ordered = svfm_tv < vf_tv < vf
+        checks.append(Check(f"{where}: SVFM+TVLoss < VF+TVLoss < VF", float(ordered), "true", ordered))
+        checks.append(at_least(f"{where}: saved per instance by SVFM+TVLoss over VF", vf - svfm_tv, _SAVED))
+    return checks
+
+
+def _paper_claim(counted: list[_Counted]) -> str:
+    """SVFM without TVLoss below VF+TVLoss: where it comes out, and where not."""
+    holds: list[str] = []
+    fails: list[str] = []
+    for i in range(0, len(counted), len(KINDS)):
+        by_kind = {c.kind: c for c in counted[i : i + len(KINDS)]}
+        head = counted[i]
+        where = f"{head.points}/{head.activation}/{head.tolerance:g}"
+        (holds if by_kind["SVFM"].mean < by_kind["VF+TVLoss"].mean else fails).append(where)
+    return f"the paper's SVFM (no TVLoss) below VF+TVLoss: holds on {holds or 'none'}, not on {fails or 'none'}"
+
+
+def _draw(counted: list[_Counted]) -> "Figure":
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(12, 15), layout="constrained")
+    axes = figure.subplots(1 + len(SETS), 3)
+    for axis, points in zip(axes[0], SETS, strict=True):
+        _draw_histogram(axis, [c for c in counted if c.points == points])
+    for row, points in zip(axes[1:], SETS, strict=True):
+        by_kind = {c.kind: c for c in counted if c.points == points}
+        for axis, (first, second) in zip(row, _PAIRS, strict=True):
+            _draw_pair(axis, by_kind[first], by_kind[second])
+    return figure
+
+
+def _draw_histogram(axis: "Axes", counted: list[_Counted]) -> None:
+    high = max(int(c.per_instance.max()) for c in counted)
+    for c in counted:
+        axis.hist(
+            c.per_instance,
+            bins=[float(e) for e in range(5, high + 7, 6)],
+            alpha=0.55,
+            color=_COLOURS[c.kind],
+            label=c.kind,
+        )
+    axis.set_title(counted[0].points)
+    axis.set_xlabel("function evaluations per instance")
+    axis.legend(fontsize=7)
+
+
+def _draw_pair(axis: "Axes", first: _Counted, second: _Counted) -> None:
+    high = int(max(first.per_instance.max(), second.per_instance.max())) + 6
+    edges = np.arange(5, high + 7, 6)
+    axis.hist2d(first.per_instance, second.per_instance, bins=[edges, edges], cmap="Reds", norm="symlog")
+    axis.plot([5, high], [5, high], color="grey", linewidth=0.8)
+    saved = first.per_instance - second.per_instance
+    axis.set_title(
+        f"{first.points}: saved {saved.sum():,} in all, {saved.mean():.1f} each; "
+        f"{np.mean(saved > 0):.0%} fewer, {np.mean(saved < 0):.0%} more",
+        fontsize=8,
+    )
+    axis.set_xlabel(first.kind)
+    axis.set_ylabel(second.kind)
