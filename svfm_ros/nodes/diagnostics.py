@@ -1,0 +1,114 @@
+"""What a node says about itself on ``/diagnostics``, once a second: figures, and whether they are as they should be."""
+
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from diagnostic_msgs.msg import DiagnosticArray, DiagnosticStatus, KeyValue
+from rclpy.clock import Clock, ClockType
+from rclpy.node import Node
+
+__all__ = ["ERROR", "OK", "WARN", "Diagnostics", "Health", "Latencies", "RateMeter", "worst"]
+
+OK, WARN, ERROR = 0, 1, 2
+_LEVELS = (DiagnosticStatus.OK, DiagnosticStatus.WARN, DiagnosticStatus.ERROR)
+_PERIOD_S = 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class Health:
+    """The state of one thing: OK, WARN or ERROR, why, and the figures."""
+
+    level: int = OK
+    reason: str = "all is well"
+    figures: Mapping[str, Any] = field(default_factory=dict)
+
+
+def worst(*complaints: tuple[bool, int, str]) -> tuple[int, str]:
+    """The worst of those (is so, level, reason) that are so; of equals the first."""
+    true = [(level, reason) for is_so, level, reason in complaints if is_so]
+    return max(true, key=lambda c: c[0], default=(OK, "all is well"))
+
+
+class Diagnostics:
+    """Asks ``health`` once a second, by a clock that never stands still, and publishes the answer."""
+
+    def __init__(self, node: Node, subject: str, health: Callable[[], Health]) -> None:
+        self._node = node
+        self._name = f"{node.get_fully_qualified_name().lstrip('/')}: {subject}"
+        self._health = health
+        self._publisher = node.create_publisher(DiagnosticArray, "/diagnostics", 10)
+        node.create_timer(_PERIOD_S, self.publish, clock=Clock(clock_type=ClockType.STEADY_TIME))
+
+    def publish(self) -> None:
+        """Say it now."""
+        health = self._health()
+        status = DiagnosticStatus(level=_LEVELS[health.level], name=self._name, message=health.reason)
+        status.hardware_id = self._node.get_namespace().strip("/")
+        status.values = [KeyValue(key=k, value=_plain(v)) for k, v in health.figures.items()]
+        message = DiagnosticArray(status=[status])
+        message.header.stamp = self._node.get_clock().now().to_msg()
+        self._publisher.publish(message)
+
+
+def _plain(value: Any) -> str:
+    return f"{value:.4g}" if isinstance(value, float) else str(value)
+
+
+class RateMeter:
+    """Events a second over the last few seconds; may be asked and told from different threads."""
+
+    def __init__(self, window_s: float = 5.0, now: Callable[[], float] = time.monotonic) -> None:
+        self._window_s = window_s
+        self._now = now
+        self._times: deque[float] = deque()
+        self._began_s = now()
+        self._lock = threading.Lock()
+
+    def tick(self) -> None:
+        """Something happened."""
+        with self._lock:
+            self._times.append(self._now())
+            self._forget()
+
+    @property
+    def hz(self) -> float:
+        """How often it happens."""
+        with self._lock:
+            self._forget()
+            span_s = min(self._window_s, max(self._now() - self._began_s, 1e-3))
+            return len(self._times) / span_s
+
+    @property
+    def silent_s(self) -> float:
+        """How long it has not happened."""
+        with self._lock:
+            return self._now() - (self._times[-1] if self._times else self._began_s)
+
+    def _forget(self) -> None:
+        old = self._now() - self._window_s
+        while len(self._times) > 1 and self._times[0] < old:
+            self._times.popleft()
+
+
+class Latencies:
+    """The last few hundred durations, in seconds."""
+
+    def __init__(self, keep: int = 300) -> None:
+        self._values: deque[float] = deque(maxlen=keep)
+        self._lock = threading.Lock()
+
+    def add(self, seconds: float) -> None:
+        """One more."""
+        with self._lock:
+            self._values.append(seconds)
+
+    def quantile_ms(self, share: float) -> float:
+        """Milliseconds that this share of them did not exceed; NaN before the first."""
+        with self._lock:
+            values = list(self._values)
+        return float(np.quantile(values, share) * 1e3) if values else float("nan")
