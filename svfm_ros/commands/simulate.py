@@ -236,4 +236,5 @@ def _report(
         print_json(figures)
         return
     figures["walks_by_destination"] = ", ".join(f"{n} {k}" for n, k in figures["walks_by_destination"].items())
-    print_table("simulated", ("what", "value"), [(k.replace("_", " "), v) for k, v in figures.items()])
+    shown = {k.replace("_", " "): f"{v:.1f}" if isinstance(v, float) else v for k, v in figures.items()}
+    print_table("simulated", ("what", "value"), shown.items())

@@ -4,7 +4,7 @@ All three give ground truth in the frame ``map``. Walks are drawn many at a time
 same house, config and seed give the same walks.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
@@ -42,6 +42,7 @@ _PROTOCOL_HOUR_H = 10
 _PROTOCOL_GAP_NS = 60 * NS_PER_S
 _TOUR_GAP_NS = 12 * NS_PER_S
 _MOST_REDRAWS = 12
+_LARGEST_BATCH = 1000
 _SHORTEST_STAY_NS = 3 * NS_PER_S  # long enough to turn around
 
 
@@ -246,13 +247,22 @@ def _walk(
 ) -> list[LabelledWalk]:
     """Make all trips, one batch per pair of places."""
     walks: list[LabelledWalk | None] = [None] * len(trips)
-    for pair in sorted({(t.origin, t.destination) for t in trips}):
-        rows = [i for i, t in enumerate(trips) if (t.origin, t.destination) == pair]
+    for pair, rows in _batches(trips):
         timed = _time_trips(book, [trips[i] for i in rows], config, rng, duration_s)
         for i, (t, poses) in zip(rows, walk_poses(timed, config, rng), strict=True):
             stamps = trips[i].start_ns + np.rint(t * NS_PER_S).astype(np.int64)
             walks[i] = LabelledWalk(Walk(f"walk-{i:05d}", "resident", stamps, poses), *pair)
     return [w for w in walks if w is not None]
+
+
+def _batches(trips: Sequence[_Trip]) -> Iterator[tuple[tuple[str, str], list[int]]]:
+    """Pairs of places, each with the trips between them, not too many at once for the machine's memory."""
+    by_pair: dict[tuple[str, str], list[int]] = {}
+    for i, trip in enumerate(trips):
+        by_pair.setdefault((trip.origin, trip.destination), []).append(i)
+    for pair in sorted(by_pair):
+        rows = by_pair[pair]
+        yield from ((pair, rows[k : k + _LARGEST_BATCH]) for k in range(0, len(rows), _LARGEST_BATCH))
 
 
 def _time_trips(
