@@ -47,7 +47,7 @@ def main(argv: list[str] | None = None) -> int:
             at_least(f"{name}: scans, times real time", figures["scans_x_real_time"], 50),
             at_least(f"{name}: bags (MCAP, with truth), times real time", figures["bags_x_real_time"], 50),
             at_least(f"{name}: true walks per second, first search included", figures["walks_per_s"], 500),
-            at_most(f"{name}: beams, largest difference to Embree, m", figures["embree_difference_m"], 1e-3),
+            at_most(f"{name}: beams more than 1 mm off Embree, per 1000", figures["embree_off_per_1000"], 1.0),
         ]
         if not args.json:
             _print_rays(name, figures)
@@ -107,8 +107,8 @@ def _measure_rays(house: House, recorder: Recorder, poses: Array) -> dict[str, A
         "rays_ours_millions_per_s": millions / _best(lambda: caster.cast(origins, azimuths, heights, slopes, 30.0)),
         "rays_embree_millions_per_s": millions / _best(lambda: scene.cast_rays(rays, nthreads=1)),
         "rays_numpy_millions_per_s": 20e-6 * beams / _best(lambda: _by_numpy(house, origins[few], azimuths[few])),
-        # The few beams that pass a corner within rounding of single precision may go either way: leave out 1 in 1000.
-        "embree_difference_m": float(np.quantile(np.abs(ours - theirs), 0.999)),
+        # Embree counts in single precision: the few beams that just pass a corner may go either way.
+        "embree_off_per_1000": 1e3 * float(np.mean(~(np.abs(ours - theirs) <= 1e-3))),
     }
 
 
