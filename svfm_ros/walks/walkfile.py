@@ -22,11 +22,10 @@ from numpy.typing import NDArray
 from svfm_ros.datatypes import WALK_SCHEMA, Walk
 from svfm_ros.errors import DataError
 
-__all__ = ["WalkHead", "decode_walk", "encode_walk", "peek_resident", "read_head"]
+__all__ = ["WalkHead", "decode_walk", "encode_walk", "parse_head", "peek_resident"]
 
 _MAGIC = b"svfm_ros walk\n"
 _CRC_BYTES = 4
-_HEAD_BYTES = 1024  # holds the whole head of nearly every walk
 _DTYPES = {"stamps_ns": "<i8", "poses": "<f8", "points": "<f4"}
 _COLUMNS = {"stamps_ns": (), "poses": (3,), "points": (2,)}
 
@@ -91,12 +90,8 @@ def decode_walk(data: bytes, where: str) -> Walk:
     return Walk(head["walk_id"], head["resident"], stamps, poses, arrays["points"].astype(np.float64), head["schema"])
 
 
-def read_head(path: Path, size: int, where: str) -> WalkHead:
-    """What a file of ``size`` bytes holds; its length is checked, its checksum is not."""
-    with path.open("rb") as file:
-        data = file.read(_HEAD_BYTES)
-        if b"\n" not in data[len(_MAGIC) :]:
-            data += file.read()
+def parse_head(data: bytes, size: int, where: str) -> WalkHead:
+    """What a file of ``size`` bytes that begins with ``data`` holds; its length is checked, its checksum is not."""
     head, begin = _parse_head(data, where)
     expected = begin + sum(_sizes(head)) + _CRC_BYTES
     if size != expected:
@@ -151,4 +146,4 @@ def _is_head(head: Any) -> bool:
 
 def _sizes(head: dict[str, Any]) -> list[int]:
     """Bytes of each array."""
-    return [int(np.dtype(kind).itemsize) * math.prod(shape) for _, kind, shape in head["arrays"]]
+    return [int(kind[-1]) * math.prod(shape) for _, kind, shape in head["arrays"]]  # "<f8" has 8 bytes
