@@ -9,6 +9,7 @@ import random
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -17,7 +18,7 @@ from svfm_ros.checks import Check, at_least
 from svfm_ros.commands.output import add_json_argument, progress, report
 
 if TYPE_CHECKING:
-    from svfm_ros.nodes.witness import Arrivals, Witness
+    from svfm_ros.nodes.witness import Arrivals
 
 __all__ = ["add_arguments", "run"]
 
@@ -61,49 +62,44 @@ def _simulate(out: Path, seed: int) -> _Recorded:
 
     house = load_house("home")
     recorder = Recorder(house)
-    walks = simulate_protocol(house, recorder.config.walker, seed, repeats=1)
-    recordings = recorder.one_per_walk(walks, seed)
-    bag = out / "walk"
+    walks = simulate_protocol(house, recorder.config.walker, seed, repeats=1, and_back=True)
+    recording = recorder.all_in_one(walks, seed)
+    bag = out / "walks"
     with progress() as bar:
-        task = bar.add_task("simulating a walk", total=recorder.count(recordings[0]), note="")
-        scans = recorder.write(recordings[0], bag, overwrite=True, tick=lambda: bar.advance(task))
-    truth = len(recorder.truth(recordings[0]).stamps_ns)
+        task = bar.add_task("simulating walks", total=recorder.count(recording), note="")
+        scans = recorder.write(recording, bag, overwrite=True, tick=lambda: bar.advance(task))
+    truth = len(recorder.truth(recording).stamps_ns)
     return _Recorded(bag, {"scan": scans, "ground_truth/pose": truth})
 
 
 def _replay(recorded: _Recorded, rate: float) -> dict[str, "Arrivals"]:
     """The player in a process of its own, a listener in this one."""
-    import rclpy
+    from svfm_ros.nodes.witness import witness
 
-    from svfm_ros.nodes.witness import Witness
-
-    rclpy.init()
-    witness = Witness(_TOPICS)
     command = [sys.executable, "-m", "svfm_ros.nodes.player", str(recorded.bag), "--rate", str(rate), "--wait-for"]
     player = subprocess.Popen([*command, *_TOPICS])
     try:
-        _listen(witness, player, recorded)
+        with progress() as bar:
+            task = bar.add_task("replaying through ROS 2", total=sum(recorded.counts.values()), note="")
+            return witness(_TOPICS, _Patience(player, recorded, lambda seen: bar.update(task, completed=seen)))
     finally:
         player.terminate()
         player.wait()
-        witness.destroy_node()
-        rclpy.try_shutdown()
-    return witness.arrivals
 
 
-def _listen(witness: "Witness", player: subprocess.Popen[bytes], recorded: _Recorded) -> None:
-    import rclpy
+class _Patience:
+    """Whether to go on listening: until all has come, or nothing comes any more."""
 
-    total = sum(recorded.counts.values())
-    last_arrival_s, seen = time.monotonic(), 0
-    with progress() as bar:
-        task = bar.add_task("replaying through ROS 2", total=total, note="")
-        while seen < total and (player.poll() is None or time.monotonic() - last_arrival_s < _QUIET_S):
-            rclpy.spin_once(witness, timeout_sec=0.1)
-            now = sum(a.count for a in witness.arrivals.values())
-            if now > seen:
-                seen, last_arrival_s = now, time.monotonic()
-                bar.update(task, completed=seen)
+    def __init__(self, player: subprocess.Popen[bytes], recorded: _Recorded, show: Callable[[int], None]) -> None:
+        self._player, self._total, self._show = player, sum(recorded.counts.values()), show
+        self._seen, self._last_s = 0, time.monotonic()
+
+    def __call__(self, arrivals: dict[str, "Arrivals"]) -> bool:
+        seen = sum(a.count for a in arrivals.values())
+        if seen > self._seen:
+            self._seen, self._last_s = seen, time.monotonic()
+            self._show(seen)
+        return seen < self._total and (self._player.poll() is None or time.monotonic() - self._last_s < _QUIET_S)
 
 
 def _all_arrived(recorded: _Recorded, name: str, arrivals: "Arrivals") -> Check:

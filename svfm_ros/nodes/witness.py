@@ -1,15 +1,17 @@
 """A node that only listens: what arrived, how much, and from when to when."""
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
+import rclpy
 from rclpy.node import Node
 from rclpy.qos import QoSProfile, ReliabilityPolicy
 
 from svfm_ros.nodes import convert
 from svfm_ros.nodes.msgtypes import message_class
 
-__all__ = ["Arrivals", "Witness"]
+__all__ = ["Arrivals", "Witness", "witness"]
 
 _DEPTH = 1000
 
@@ -47,3 +49,16 @@ class Witness(Node):
             self.arrivals[name].stamps_ns.append(convert.stamp_ns(message.header.stamp))
 
         return note
+
+
+def witness(topics: dict[str, str], go_on: Callable[[dict[str, Arrivals]], bool]) -> dict[str, Arrivals]:
+    """Listen to topics (name to message type) while ``go_on`` says so, asked ten times a second or more."""
+    rclpy.init()
+    node = Witness(topics)
+    try:
+        while go_on(node.arrivals):
+            rclpy.spin_once(node, timeout_sec=0.1)
+    finally:
+        node.destroy_node()
+        rclpy.try_shutdown()
+    return node.arrivals
