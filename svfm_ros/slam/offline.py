@@ -21,11 +21,14 @@ Array = NDArray[np.float64]
 
 @dataclass(frozen=True, slots=True)
 class DrawnLoop:
-    """A loop closure as it shows on the map."""
+    """A loop closure as it shows on the map, and what it claims."""
 
     from_xy: tuple[float, float]
     to_xy: tuple[float, float]
     believed: bool
+    from_ns: int
+    to_ns: int
+    T_from_to: Pose2
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,10 +50,13 @@ class SlamRun:
 
 
 def run_slam(
-    scans: Iterable[Scan], config: SlamConfig | None = None, on_scan: Callable[[Scan, float], None] | None = None
+    scans: Iterable[Scan],
+    config: SlamConfig | None = None,
+    on_scan: Callable[[Scan, float], None] | None = None,
+    slam: Slam | None = None,
 ) -> SlamRun:
-    """SLAM over all scans; ``on_scan(scan, seconds so far)`` is called after each."""
-    slam = Slam(config)
+    """SLAM over all scans; ``on_scan(scan, seconds so far)`` is called after each. ``slam`` may be one made before."""
+    slam = slam or Slam(config)
     seconds: list[float] = []
     live_ns: list[int] = []
     live: list[Array] = []
@@ -91,6 +97,12 @@ def draw_grid(scans: Iterable[Scan], trajectory: Trajectory, config: RasterConfi
 def _loops(slam: Slam) -> tuple[DrawnLoop, ...]:
     if not slam.loops:
         return ()
-    at = {view.keyframe_id: view.T_map_keyframe for view in slam.keyframes()}
-    ends = ((at.get(loop.constraint.from_id), at.get(loop.constraint.to_id), loop.believed) for loop in slam.loops)
-    return tuple(DrawnLoop((a.x, a.y), (b.x, b.y), believed) for a, b, believed in ends if a and b)
+    views = {view.keyframe_id: view for view in slam.keyframes()}
+    drawn = []
+    for loop in slam.loops:
+        a, b = views.get(loop.constraint.from_id), views.get(loop.constraint.to_id)
+        if a is not None and b is not None:
+            start, end = a.T_map_keyframe, b.T_map_keyframe
+            claim = loop.constraint.T_from_to
+            drawn.append(DrawnLoop((start.x, start.y), (end.x, end.y), loop.believed, a.stamp_ns, b.stamp_ns, claim))
+    return tuple(drawn)

@@ -1,0 +1,247 @@
+"""SLAM from scans alone on public recordings, beside yag-slam (Karto's matcher).
+
+Freiburg 079 is judged by Kümmerle's relations (poses of the laser, nearest scan, offset 1211.43 s), the other
+recordings by whether the map closes. One set of defaults for all of them. Published with odometry, on the same
+relations: Cartographer 0.0452 m, 0.538 deg, 62 s; Graph Mapping 0.056 m, 0.6 deg.
+"""
+
+import argparse
+import os
+import sys
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from _falseloops import run_with_false_loops
+from _logs import LOGS, Log, corrected_poses, error_to_corrected, largest_jump, loop_precision, path_of, read_log
+from _peers import run_peers
+
+from svfm_ros.checks import Check, at_least, at_most
+from svfm_ros.commands.output import add_json_argument, print_table, report
+from svfm_ros.datatypes import Scan
+from svfm_ros.slam.metrics import RelationError, Relations, load_relations, relation_error
+from svfm_ros.slam.offline import SlamRun, draw_grid, run_slam
+from svfm_ros.slam.slam import Slam
+
+NEEDS_DATA = "lidar"
+
+_PARTS = ("freiburg", "online", "logs", "false-loops", "peers")
+_OFFSET_S = 1211.43
+_SHORT_S = 10.0
+_WARM_UP_SCANS = 1500
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Print the table; 1 when a bar is missed."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("data", type=Path, metavar="DATA", help="folder with the recordings")
+    parser.add_argument("--only", nargs="+", choices=_PARTS, default=_PARTS, help="parts to run (all)")
+    parser.add_argument("--pictures", type=Path, metavar="DIR", help="draw every map into this folder")
+    parser.add_argument("--pace", type=float, default=10.0, help="speed of the live run, times real time (10)")
+    parser.add_argument("--peer-limit", type=float, default=600.0, metavar="S", help="give a peer up after (600)")
+    parser.add_argument("--all-guesses", action="store_true", help="try every guess at the motion with the peers")
+    add_json_argument(parser)
+    args = parser.parse_args(argv)
+    checks, payload = measure(args)
+    return report("SLAM from scans alone", checks, payload, args.json)
+
+
+def measure(args: argparse.Namespace) -> tuple[list[Check], dict[str, Any]]:
+    """Run the chosen parts."""
+    scans = read_log(args.data, LOGS[0])
+    relations = load_relations(args.data / "freiburg-079.relations", _OFFSET_S)
+    _say("warming up")
+    run_slam(scans[:_WARM_UP_SCANS])
+    checks: list[Check] = []
+    payload: dict[str, Any] = {}
+    with _one_core():
+        _say("Freiburg")
+        run = run_slam(scans)
+    sound = relation_error(run.trajectory.stamps_ns, run.trajectory.poses, relations)
+    if "freiburg" in args.only:
+        checks += _freiburg(run, scans, relations, sound, payload)
+    if "online" in args.only:
+        checks += _online(scans, args.pace, payload)
+    if "logs" in args.only:
+        checks += _logs(args, run, payload)
+    if "false-loops" in args.only:
+        checks += _false_loops(scans, relations, sound, payload)
+    if "peers" in args.only:
+        checks += _peers(args, scans, relations, sound, run.wall_s, payload)
+    return checks, payload
+
+
+class _one_core:  # noqa: N801
+    """One core means one core, whatever libraries would like."""
+
+    def __enter__(self) -> None:
+        self.before = os.sched_getaffinity(0)
+        os.sched_setaffinity(0, {min(self.before)})
+
+    def __exit__(self, *_: object) -> None:
+        os.sched_setaffinity(0, self.before)
+
+
+def _freiburg(
+    run: SlamRun, scans: list[Scan], relations: Relations, sound: RelationError, payload: dict[str, Any]
+) -> list[Check]:
+    short = relation_error(run.trajectory.stamps_ns, run.trajectory.poses, relations.within(_SHORT_S))
+    live = relation_error(run.live.stamps_ns, run.live.poses, relations.within(_SHORT_S))
+    payload["freiburg"] = {
+        "all": _plain(sound),
+        "within_10_s": _plain(short),
+        "live_within_10_s": _plain(live),
+        "wall_s": run.wall_s,
+        "times_real_time": path_of(scans) / run.wall_s,
+        "scan_ms": _percentiles(run.scan_s),
+        "counters": run.counters,
+    }
+    return [
+        at_most("Freiburg, relations, translation, m", sound.translation_m, 0.042),
+        at_most("Freiburg, relations, rotation, deg", sound.rotation_deg, 0.43),
+        at_most("Freiburg, live pose, relations within 10 s, m", live.translation_m, 0.035),
+        at_most("Freiburg, live pose, relations within 10 s, deg", live.rotation_deg, 0.45),
+        at_most("Freiburg, wall time on one core, s", run.wall_s, 20.0),
+    ]
+
+
+def _online(scans: list[Scan], pace: float, payload: dict[str, Any]) -> list[Check]:
+    """The live set-up: scans come in time, loops are closed beside."""
+    _say(f"Freiburg live, {pace:g} times real time: {path_of(scans) / pace:.0f} s")
+    slam = Slam(background=True)
+    begin, first_ns = time.perf_counter(), scans[0].stamp_ns
+
+    def in_time() -> Any:
+        for scan in scans:
+            due = begin + (scan.stamp_ns - first_ns) / 1e9 / pace
+            time.sleep(max(0.0, due - time.perf_counter()))
+            yield scan
+
+    run = run_slam(in_time(), slam=slam)
+    ms = _percentiles(run.scan_s)
+    # The first tenth of the walk has a tenth of the map; the first scans of all still fill their first local map.
+    tenth = len(run.scan_s) // 10
+    early, late = np.median(run.scan_s[tenth // 2 : tenth + tenth // 2]), np.median(run.scan_s[-tenth:])
+    payload["online"] = {"scan_ms": ms, "early_ms": 1e3 * early, "late_ms": 1e3 * late, "pace": pace}
+    return [
+        at_most("per scan, live, median, ms", ms["median"], 2.5),
+        at_most("per scan, live, 99th percentile, ms", ms["p99"], 20.0),
+        at_most("per scan, live, worst, ms", ms["worst"], 50.0),
+        at_most("per scan, live, late over early as the map grows tenfold", float(late / early), 1.2),
+    ]
+
+
+def _logs(args: argparse.Namespace, freiburg: SlamRun, payload: dict[str, Any]) -> list[Check]:
+    checks, rows = [], []
+    for log in LOGS:
+        _say(log.name)
+        scans = read_log(args.data, log)
+        run = freiburg if log.name == "freiburg" else run_slam(scans)
+        figures = _log_figures(args.data, log, scans, run)
+        payload.setdefault("logs", {})[log.name] = figures
+        rows.append((log.name, *figures.values()))
+        checks += _log_checks(log, figures)
+        if args.pictures:
+            _picture(args.pictures, log, scans, run)
+    if not args.json:
+        print_table("Recordings", ("log", *next(iter(payload["logs"].values()))), rows)
+    return checks
+
+
+def _log_figures(folder: Path, log: Log, scans: list[Scan], run: SlamRun) -> dict[str, Any]:
+    corrected = corrected_poses(folder / log.file)
+    rmse = error_to_corrected(run, corrected) if corrected else (float("nan"), float("nan"))
+    return {
+        "scans": len(scans),
+        "placed": len(run.trajectory) / len(scans),
+        "took_s": run.wall_s,
+        "loops": sum(loop.believed for loop in run.loops),
+        "loops_refused": sum(not loop.believed for loop in run.loops),
+        "loops_right": loop_precision(run, corrected) if corrected else float("nan"),
+        "rmse_m": rmse[0],
+        "rmse_deg": rmse[1],
+        "jump_m": largest_jump(run, corrected),
+    }
+
+
+def _log_checks(log: Log, figures: dict[str, Any]) -> list[Check]:
+    checks = [
+        at_least(f"{log.name}: share of scans in the map", figures["placed"], 0.95),
+        at_most(f"{log.name}: largest jump, m", figures["jump_m"], 0.5),
+    ]
+    if np.isfinite(figures["rmse_m"]):
+        checks.append(at_most(f"{log.name}: to the publisher's corrected poses, RMSE m", figures["rmse_m"], 0.5))
+    if np.isfinite(figures["loops_right"]):
+        checks.append(at_least(f"{log.name}: loops that are right", figures["loops_right"], 0.99))
+    return checks
+
+
+def _picture(folder: Path, log: Log, scans: list[Scan], run: SlamRun) -> None:
+    from svfm_ros.experiments.maps import draw_map
+
+    folder.mkdir(parents=True, exist_ok=True)
+    name = log.name.replace(" ", "-")
+    draw_map(folder / f"{name}.png", draw_grid(scans, run.trajectory), run.trajectory.poses, run.loops, log.what)
+
+
+def _false_loops(scans: list[Scan], relations: Relations, sound: RelationError, payload: dict[str, Any]) -> list[Check]:
+    _say("Freiburg with one loop in five false")
+    run, lies = run_with_false_loops(scans, seed=0)
+    error = relation_error(run.trajectory.stamps_ns, run.trajectory.poses, relations)
+    payload["false_loops"] = {"put_in": lies, "error": _plain(error), "counters": run.counters}
+    return [
+        at_most(
+            "one loop in five false, translation, times that without", error.translation_m / sound.translation_m, 1.2
+        ),
+        at_most("one loop in five false, rotation, times that without", error.rotation_deg / sound.rotation_deg, 1.2),
+    ]
+
+
+def _peers(
+    args: argparse.Namespace,
+    scans: list[Scan],
+    relations: Relations,
+    sound: RelationError,
+    our_s: float,
+    payload: dict[str, Any],
+) -> list[Check]:
+    _say("peers on Freiburg")
+    stamps = np.array([s.stamp_ns for s in scans], dtype=np.int64)
+    checks, rows = [], [("svfm_ros", sound.translation_m, sound.rotation_deg, our_s, "")]
+    with _one_core():
+        peers = run_peers(scans, args.peer_limit, args.all_guesses)
+    for peer in peers:
+        if not peer.came:
+            rows.append((peer.name, "", "", "", peer.note))
+            continue
+        error = relation_error(stamps[: len(peer.poses)], peer.poses, relations)
+        rows.append((peer.name, error.translation_m, error.rotation_deg, peer.wall_s, peer.note))
+        checks += [
+            at_least(f"{peer.name}: translation error, times ours", error.translation_m / sound.translation_m, 1.0),
+            at_least(f"{peer.name}: rotation error, times ours", error.rotation_deg / sound.rotation_deg, 1.0),
+            at_least(f"{peer.name}: wall time, times ours", peer.wall_s / our_s, 1.0),
+        ]
+    columns = ("who", "translation_m", "rotation_deg", "wall_s", "note")
+    payload["peers"] = [dict(zip(columns, row, strict=True)) for row in rows]
+    if not args.json:
+        print_table("Freiburg 079, scans only", columns, rows)
+    return checks
+
+
+def _percentiles(seconds: np.ndarray) -> dict[str, float]:
+    median, late, worst = 1e3 * np.percentile(seconds, [50, 99, 100])
+    return {"median": float(median), "p99": float(late), "worst": float(worst)}
+
+
+def _plain(error: RelationError) -> dict[str, float]:
+    return {name: getattr(error, name) for name in error.__slots__}
+
+
+def _say(text: str) -> None:
+    print(text, file=sys.stderr, flush=True)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
