@@ -1,7 +1,9 @@
 """What a training leaves to look at: loss curves, restarts, how much each component is used, evaluations."""
 
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any
+
+from torch import Tensor
 
 __all__ = ["CurvePoint", "Restart", "TrainReport"]
 
@@ -57,6 +59,13 @@ class TrainReport:
         """Restarts that ended clearly worse than the best: a gate can get stuck with all components alive."""
         bar = self.best_valid + _STUCK_NATS
         return tuple(i for i, r in enumerate(self.restarts) if not r.best_valid <= bar)
+
+    def with_nfe(self, nfe: Tensor) -> "TrainReport":
+        """The same report with the evaluations (B,) that a solver needed for each instance."""
+        counts = nfe.double()
+        return replace(
+            self, nfe={"mean": counts.mean().item(), "median": counts.median().item(), "most": counts.max().item()}
+        )
 
     def lines(self) -> list[str]:
         """The report in words, a line each."""

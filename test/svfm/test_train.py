@@ -133,7 +133,7 @@ def test_the_best_restart_is_kept():
     ends = [r.best_valid for r in out.report.restarts]
     assert max(ends) > 0.9 > 0.1 > min(ends)
     assert out.report.kept == ends.index(min(ends))
-    assert float(out.model.w[0]) == pytest.approx(2.0, abs=0.01)
+    assert out.model.w[0].item() == pytest.approx(2.0, abs=0.01)
     assert set(out.report.stuck) == {i for i, e in enumerate(ends) if e > 0.9}
 
 
@@ -169,6 +169,9 @@ def test_dead_components_are_named():
     assert report.dead == (1,)
     assert any("dead components: 1;" in line for line in report.lines())
     assert report.to_mapping()["dead"] == [1]
+    counted = report.with_nfe(torch.tensor([14, 20, 26, 60]))
+    assert counted.nfe == {"mean": 30.0, "median": 20.0, "most": 60.0}
+    assert counted.lines()[-1] == "evaluations per instance: mean 30.0, median 20.0, most 60.0"
 
 
 def test_wrong_data_is_refused():
