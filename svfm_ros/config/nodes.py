@@ -3,6 +3,7 @@
 from dataclasses import dataclass, field
 
 from svfm_ros.config.options import check, option
+from svfm_ros.config.raster import RasterConfig
 from svfm_ros.config.sim import SimConfig
 from svfm_ros.config.slam import SlamConfig
 from svfm_ros.config.walks import RecorderConfig
@@ -84,13 +85,18 @@ class SlamNodeConfig:
     map_frame: str = option("map", "frame of the map", read_only=True)
     odom_frame: str = option("odom", "frame that never jumps (REP 105)", read_only=True)
     base_frame: str = option("base_link", "frame of the wearer", read_only=True)
+    mount: tuple[float, float, float] = option(
+        (0.0, 0.0, 0.0), "where the sensor sits on the wearer: x m, y m, yaw rad", read_only=True
+    )
     publish_tf: bool = option(True, "publish map -> odom -> base -> sensor on /tf and /tf_static", read_only=True)
     map_period_s: float = option(2.0, "publish the map at most this often, s", low=0.1, high=3600.0)
     track_period_s: float = option(0.5, "publish the track at most this often, s", low=0.05, high=3600.0)
     track_points: int = option(2000, "poses of the track that are published at most", low=2, high=100000)
     inbox: int = option(50, "scans that may wait; older ones give way", low=1, high=10000, read_only=True)
+    save_map_to: str = option("map.yaml", "where the service ~/save_map writes the map, map_server YAML")
     cloud: CloudConfig = field(default_factory=CloudConfig)
     slam: SlamConfig = field(default_factory=SlamConfig)
+    raster: RasterConfig = field(default_factory=RasterConfig)
     recorder: RecorderConfig = field(default_factory=RecorderConfig)
 
     def __post_init__(self) -> None:

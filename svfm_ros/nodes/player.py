@@ -40,6 +40,7 @@ _DEPTH = 100
 _LATCHED_DEPTH = 1000
 _LATE_S = 0.5
 _POLL_S = 0.02
+_SETTLE_S = 0.5  # we know the subscriber before it knows us; what is sent in between may not reach it
 
 
 class Player(ConfiguredNode[PlayerConfig]):
@@ -135,6 +136,8 @@ class Player(ConfiguredNode[PlayerConfig]):
                 self._warn(f"nobody listens to {', '.join(names)} after {self.config.wait_s:g} s; replaying anyway")
                 return
             time.sleep(_POLL_S)
+        if publishers:
+            time.sleep(_SETTLE_S)
 
     def _is_heard(self, publisher: Publisher) -> bool:
         """Whether the one waited for listens; the middleware may know them before the publisher has met them."""

@@ -5,7 +5,6 @@ bytes that would go over the wire can be laid down from arrays directly; that is
 sooner. ``bytes_are_right`` holds one against the other, for a ROS in which the layout differs.
 """
 
-import struct
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cache
@@ -20,6 +19,7 @@ from visualization_msgs.msg import Marker, MarkerArray
 from svfm_ros.clock import NS_PER_S
 from svfm_ros.datatypes import Pose2
 from svfm_ros.nodes import convert
+from svfm_ros.nodes.cdr import Cdr
 
 __all__ = ["RGBA", "Canvas", "Shape", "bytes_are_right", "to_bytes", "to_marker_array", "to_wire"]
 
@@ -90,14 +90,14 @@ def _colour(rgba: Sequence[float]) -> ColorRGBA:
 
 def to_bytes(shapes: Sequence[Shape], canvas: Canvas) -> bytes:
     """The same as it goes over the wire: CDR, little endian."""
-    cdr = _Cdr()
+    cdr = Cdr()
     cdr.put("I", len(shapes))
     for shape in shapes:
         _put_marker(cdr, shape, canvas)
     return cdr.finish()
 
 
-def _put_marker(cdr: "_Cdr", shape: Shape, canvas: Canvas) -> None:
+def _put_marker(cdr: Cdr, shape: Shape, canvas: Canvas) -> None:
     _put_header(cdr, canvas)
     cdr.text(shape.namespace)
     cdr.put("iii", shape.number, shape.kind, shape.action)
@@ -123,38 +123,9 @@ def _put_marker(cdr: "_Cdr", shape: Shape, canvas: Canvas) -> None:
     cdr.put("?", False)  # mesh_use_embedded_materials
 
 
-def _put_header(cdr: "_Cdr", canvas: Canvas) -> None:
+def _put_header(cdr: Cdr, canvas: Canvas) -> None:
     cdr.put("iI", *divmod(canvas.stamp_ns, NS_PER_S))
     cdr.text(canvas.frame)
-
-
-class _Cdr:
-    """Lays values down one after the other, each on a multiple of its size."""
-
-    def __init__(self) -> None:
-        self._data = bytearray()
-
-    def _align(self, size: int) -> None:
-        self._data.extend(b"\0" * (-len(self._data) % size))
-
-    def put(self, kinds: str, *values: float) -> None:
-        for kind, value in zip(kinds, values, strict=True):
-            self._align(struct.calcsize(kind))
-            self._data.extend(struct.pack("<" + kind, value))
-
-    def text(self, text: str) -> None:
-        encoded = text.encode() + b"\0"
-        self.put("I", len(encoded))
-        self._data.extend(encoded)
-
-    def rows(self, values: Array, kind: str) -> None:
-        self.put("I", len(values))
-        if len(values):
-            self._align(np.dtype(kind).itemsize)
-            self._data.extend(np.ascontiguousarray(values, dtype=kind).tobytes())
-
-    def finish(self) -> bytes:
-        return b"\0\1\0\0" + bytes(self._data)
 
 
 @cache

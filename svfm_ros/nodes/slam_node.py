@@ -1,0 +1,264 @@
+"""Scans in; map, pose, track, TF and finished walks out.
+
+    ros2 run svfm_ros slam_node [--ros-args -p map:=house.yaml -p store:=walks -p resident:=mary]
+
+Callbacks only hand messages over. One thread places scans, publishes poses and cuts walks (``tracking``); a second
+keeps finished walks (``walk_keeper``); a third draws the map and the track (``pictures``).
+"""
+
+import sys
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from geometry_msgs.msg import PoseWithCovarianceStamped
+from rclpy.callback_groups import ReentrantCallbackGroup
+from rclpy.clock import Clock, ClockType
+from rclpy.qos import QoSProfile, ReliabilityPolicy
+from rclpy.task import Future
+from sensor_msgs.msg import LaserScan, PointCloud2
+from std_srvs.srv import Trigger
+
+from svfm_ros.config.nodes import SlamNodeConfig
+from svfm_ros.datatypes import Pose2, Scan
+from svfm_ros.errors import DataError, SvfmError
+from svfm_ros.mapio import save_map
+from svfm_ros.nodes import convert
+from svfm_ros.nodes.base import ConfiguredNode
+from svfm_ros.nodes.cloud import from_point_cloud
+from svfm_ros.nodes.diagnostics import ERROR, WARN, Diagnostics, Health, Latencies, RateMeter, worst
+from svfm_ros.nodes.lifetime import run_node
+from svfm_ros.nodes.pictures import Pictures
+from svfm_ros.nodes.slam_engine import make_engine_factory, warm_up
+from svfm_ros.nodes.tracking import Tracked, Tracking
+from svfm_ros.nodes.transforms import Transforms
+from svfm_ros.nodes.walk_keeper import WalkKeeper
+from svfm_ros.nodes.worker import Worker
+
+__all__ = ["SlamNode", "main", "make"]
+
+_SILENT_S = 3.0
+_LOOK_S = 0.05
+_STEADY = Clock(clock_type=ClockType.STEADY_TIME)
+_TYPES = {"scan": "sensor_msgs/msg/LaserScan", "points": "sensor_msgs/msg/PointCloud2"}
+
+
+@dataclass(frozen=True, slots=True)
+class _Arrived:
+    message: LaserScan | PointCloud2
+    at_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class _Command:
+    """Something to be done between two scans, and whom to tell."""
+
+    work: Callable[[], str]
+    answer: Future
+
+
+class SlamNode(ConfiguredNode[SlamNodeConfig]):
+    """Mapping, or localisation where a map is given."""
+
+    def __init__(self, **node_options: Any) -> None:
+        super().__init__("slam_node", SlamNodeConfig, **node_options)
+        config = self.config
+        make_engine, self._given_map = make_engine_factory(config)
+        self._tracking = Tracking(config, make_engine)
+        self._meter, self._latencies = RateMeter(), Latencies()
+        self._inlier_ratio, self._reason, self._sensor_frame = 1.0, "", ""
+        self._wrong_types: set[str] = set()
+        self._pose_publisher = self.create_publisher(PoseWithCovarianceStamped, "pose", 10)
+        frames = (config.map_frame, config.odom_frame, config.base_frame)
+        self._transforms = Transforms(self, *frames) if config.publish_tf else None
+        self._keeper = WalkKeeper(self, config.store, config.map_frame, placed=self._given_map is not None)
+        self._pictures = Pictures(self, lambda: self.config, self._given_map, self._say_error)
+        self._worker: Worker[_Arrived | _Command] = Worker(
+            "slam", self._handle, capacity=config.inbox, on_error=self._say_error, on_drop=self._say_drop
+        )
+        self._warm = Future()
+        self._worker.put(_Command(self._warm_up, self._warm))
+        self._waiting = self.create_timer(_LOOK_S, self._begin_when_warm, clock=_STEADY)
+        self.create_timer(1.0, self._look_at_types, clock=_STEADY)
+        for name, work in (("save_map", self._save_map), ("finish_walk", self._finish_walk), ("reset", self._reset)):
+            # A group of their own: while one waits for its answer, scans go on coming in.
+            group = ReentrantCallbackGroup()
+            self.create_service(Trigger, f"~/{name}", self._between_scans(work), callback_group=group)
+        Diagnostics(self, "slam", self._health)
+
+    def _begin_when_warm(self) -> None:
+        """Listen only when scans can be placed at once: a player waits for that."""
+        if not self._warm.done():
+            return
+        self._waiting.cancel()
+        # Best effort, so that drivers of either kind are heard; the queue bridges a hiccup.
+        sensor = QoSProfile(depth=self.config.inbox, reliability=ReliabilityPolicy.BEST_EFFORT)
+        self.create_subscription(LaserScan, "scan", self._receive, sensor)
+        self.create_subscription(PointCloud2, "points", self._receive, sensor)
+
+    def close(self) -> None:
+        """Keep the open walk, stop the threads and leave the graph."""
+        self._worker.stop()
+        for walk in self._tracking.close():
+            self._keeper.keep(walk)
+        self._keeper.close()
+        self._pictures.close()
+        super().close()
+
+    # Callbacks: they only hand over
+
+    def _receive(self, message: LaserScan | PointCloud2) -> None:
+        self._meter.tick()
+        self._worker.put(_Arrived(message, time.monotonic()))
+
+    def _between_scans(self, work: Callable[[], str]) -> Callable[..., Any]:
+        async def serve(_request: Trigger.Request, response: Trigger.Response) -> Trigger.Response:
+            answer = Future()
+            answer.add_done_callback(lambda _: self.executor.wake())
+            self._worker.put(_Command(work, answer))
+            response.success, response.message = await answer
+            return response
+
+        return serve
+
+    def _look_at_types(self) -> None:
+        """Scans of another type never arrive; whoever waits for them should know why."""
+        for topic, expected in _TYPES.items():
+            for info in self.get_publishers_info_by_topic(self.resolve_topic_name(topic)):
+                line = f"{info.node_name} publishes {topic} as {info.topic_type}, expected {expected}"
+                if info.topic_type != expected and line not in self._wrong_types:
+                    self._wrong_types.add(line)
+                    self.get_logger().error(line)
+
+    def _say_error(self, error: Exception) -> None:
+        text = str(error) if isinstance(error, SvfmError) else f"{type(error).__name__}: {error}"
+        self._reason = text
+        if self.context.ok():
+            self.get_logger().error(text, throttle_duration_sec=2.0)
+
+    def _say_drop(self, item: _Arrived | _Command, count: int) -> None:
+        if isinstance(item, _Command):
+            item.answer.set_result((False, "too much to do: try again"))
+        self.get_logger().warning(f"{count} scans were dropped: they come too fast", throttle_duration_sec=5.0)
+
+    # The thread that places scans
+
+    def _handle(self, item: _Arrived | _Command) -> None:
+        if isinstance(item, _Command):
+            self._obey(item)
+            return
+        tracked = self._tracking.add(self._scan_of(item.message))
+        if tracked.started_over:
+            self._pictures.start_over()
+            self.get_logger().warning(tracked.started_over)
+        self._publish_pose(tracked)
+        self._latencies.add(time.monotonic() - item.at_s)
+        self._note(tracked)
+        for walk in tracked.walks:
+            self._keeper.keep(walk)
+        self._pictures.order(self._tracking, tracked.update.stamp_ns, tracked.update.map_changed)
+
+    def _obey(self, command: _Command) -> None:
+        try:
+            command.answer.set_result((True, command.work()))
+        except SvfmError as error:
+            command.answer.set_result((False, str(error)))
+        except Exception as error:
+            command.answer.set_result((False, f"{type(error).__name__}: {error}"))
+            raise
+
+    def _scan_of(self, message: LaserScan | PointCloud2) -> Scan:
+        if isinstance(message, LaserScan):
+            scan = convert.from_laser_scan(message)
+        else:
+            c = self.config.cloud
+            scan = from_point_cloud(message, c.beams, c.range_min_m, c.range_max_m, c.z_min_m, c.z_max_m)
+        if message.header.frame_id != self._sensor_frame:
+            self._sensor_frame = message.header.frame_id
+            if self._transforms is not None:
+                self._transforms.mount(Pose2.from_array(self.config.mount), self._sensor_frame, scan.stamp_ns)
+        return scan
+
+    def _publish_pose(self, tracked: Tracked) -> None:
+        update, config = tracked.update, self.config
+        if update.match is None and update.reason:
+            return  # the scan could not be placed; an old pose under a new stamp would be a lie
+        self._pose_publisher.publish(
+            convert.to_pose_with_covariance(tracked.T_map_base, update.covariance, config.map_frame, update.stamp_ns)
+        )
+        if self._transforms is not None:
+            self._transforms.move(tracked.T_map_odom, tracked.T_odom_base, update.stamp_ns)
+
+    def _note(self, tracked: Tracked) -> None:
+        update = tracked.update
+        self._reason = update.reason
+        self._inlier_ratio = update.match.inlier_ratio if update.match is not None else 0.0 if update.reason else 1.0
+
+    # What services ask for
+
+    def _warm_up(self) -> str:
+        """Compile before the first scan is due."""
+        warm_up(self.config)
+        return "warm"
+
+    def _save_map(self) -> str:
+        if self._pictures.grid is None:
+            raise DataError("there is no map yet: no scan has been placed")
+        path = Path(self.config.save_map_to).expanduser().absolute()
+        save_map(self._pictures.grid, path)
+        return f"saved the map as {path}"
+
+    def _finish_walk(self) -> str:
+        walks = self._tracking.finish_walk()
+        for walk in walks:
+            self._keeper.keep(walk)
+        return f"finished the walk {walks[0].walk_id}" if walks else "nobody was walking"
+
+    def _reset(self) -> str:
+        for walk in self._tracking.reset():
+            self._keeper.keep(walk)
+        self._pictures.start_over()
+        return "started over with an empty map" if self._given_map is None else "looking for the wearer on the map"
+
+    # Diagnostics
+
+    def _health(self) -> Health:
+        counts, engine = self._worker.counts(), self._tracking.engine
+        silent_s, p99_ms = self._meter.silent_s, self._latencies.quantile_ms(0.99)
+        level, reason = worst(
+            (bool(self._wrong_types), ERROR, next(iter(self._wrong_types), "")),
+            (silent_s > _SILENT_S, WARN, f"no scan for {silent_s:.0f} s"),
+            (bool(self._keeper.problem), ERROR, self._keeper.problem),
+            (bool(self._reason), WARN, self._reason),
+            (counts.waiting > self.config.inbox // 2, WARN, f"{counts.waiting} scans are waiting"),
+        )
+        return Health(
+            level,
+            reason,
+            {
+                "mode": "mapping" if self._given_map is None else "localisation",
+                "scan_rate_hz": self._meter.hz,
+                "scan_to_pose_median_ms": self._latencies.quantile_ms(0.5),
+                "scan_to_pose_p99_ms": p99_ms,
+                "scans_placed": counts.done,
+                "scans_dropped": counts.dropped,
+                "scans_waiting": counts.waiting,
+                "inlier_ratio": self._inlier_ratio,
+                "walks_stored": self._keeper.kept,
+                **{name: int(n) for name, n in sorted(engine.counters.items())},
+            },
+        )
+
+
+make = SlamNode
+
+
+def main(args: Sequence[str] | None = None) -> int:
+    """Run SLAM in this process."""
+    return run_node("slam_node", SlamNode, args)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

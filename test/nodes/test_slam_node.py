@@ -1,0 +1,133 @@
+"""SLAM as a process among others: a recording goes in over DDS, and what should come out does."""
+
+import importlib.util
+import math
+import signal
+
+import numpy as np
+import pytest
+from diagnostic_msgs.msg import DiagnosticArray
+from geometry_msgs.msg import PoseWithCovarianceStamped
+from nav_msgs.msg import OccupancyGrid, Path
+from roslive import PATIENCE_S
+from sensor_msgs.msg import LaserScan
+from simbag import recorded, scans_and_truth
+from std_msgs.msg import String
+from std_srvs.srv import Trigger
+
+from svfm_ros.errors import SvfmError
+from svfm_ros.mapio import load_map
+from svfm_ros.nodes import convert
+from svfm_ros.nodes.slam_node import SlamNode
+from svfm_ros.walks.store import WalkStore
+
+pytestmark = pytest.mark.ros
+
+
+def slam(start, *parameters):
+    pairs = [word for p in ("use_sim_time:=true", *parameters) for word in ("-p", p)]
+    return start("-m", "svfm_ros.nodes.slam_node", "--ros-args", *pairs)
+
+
+def test_a_recording_becomes_poses_a_map_a_track_and_walks(start, listener, latched, tmp_path):
+    recorder, recording = recorded()
+    scans, truth = scans_and_truth()
+    bag = tmp_path / "bag"
+    recorder.write(recording, bag)
+    poses = listener.collect(PoseWithCovarianceStamped, "pose", 1000)
+    walks = listener.collect(Path, "walk", latched)
+    node = slam(
+        start, f"store:={tmp_path / 'walks'}", "recorder.dwell_time_s:=3.0", f"save_map_to:={tmp_path / 'm.yaml'}"
+    )
+    start("-m", "svfm_ros.nodes.player", bag, "--rate", 6, "--topics", "scan", "--wait-for", "scan")
+    poses.wait(len(scans))
+
+    # Every scan has a pose under its stamp, near the truth.
+    stamps = [convert.stamp_ns(p.header.stamp) for p in poses]
+    assert stamps == [s.stamp_ns for s in scans]
+    xy = np.array([(p.pose.pose.position.x, p.pose.pose.position.y) for p in poses])
+    assert np.linalg.norm(xy - truth[:, :2], axis=1).max() < 0.15
+    assert poses[-1].header.frame_id == "map"
+    assert 0 < poses[-1].pose.covariance[0] < 0.1
+
+    # Whoever comes late gets map and track.
+    grid = listener.collect(OccupancyGrid, "map", latched).wait(1)[-1]
+    track = listener.collect(Path, "track", latched).wait(1)[-1]
+    assert convert.from_grid_message(grid).resolution_m == 0.05
+    assert len(track.poses) > 10
+
+    # Services work between scans; the map that is saved is the one that is shown.
+    saved = listener.call(Trigger, "/slam_node/save_map", Trigger.Request())
+    assert saved.success, saved.message
+    assert np.nanmax(load_map(tmp_path / "m.yaml").prob) == 1.0
+    finished = listener.call(Trigger, "/slam_node/finish_walk", Trigger.Request())
+    assert finished.success
+
+    # Walks are announced and on disk, both there and back.
+    walks.wait(2)
+    store = WalkStore.open(tmp_path / "walks")
+    assert len(store) == 2
+    assert [convert.from_path(w, "resident").walk_id for w in walks] == list(store.walk_ids)
+
+    assert listener.call(Trigger, "/slam_node/reset", Trigger.Request()).message == "started over with an empty map"
+    node.send_signal(signal.SIGINT)
+    _, err = node.communicate(timeout=PATIENCE_S)
+    assert node.returncode == 0, err
+    assert "Traceback" not in err
+    if importlib.util.find_spec("tf2_msgs") is None:
+        assert err.count("tf2_msgs is not installed") == 1
+
+
+def test_bad_scans_wrong_types_and_time_that_goes_back(start, listener, tmp_path):
+    """One clear line each, and it goes on."""
+    scans, _ = scans_and_truth()
+    poses = listener.collect(PoseWithCovarianceStamped, "pose", 1000)
+    said = listener.collect(DiagnosticArray, "/diagnostics")
+    node = slam(start)
+    talker = listener.node.create_publisher(LaserScan, "scan", 100)
+    while not talker.get_subscription_count():
+        said.wait(len(said) + 1)  # it speaks once a second
+
+    def send(*messages):
+        for message in messages:
+            talker.publish(message)
+
+    send(*(convert.to_laser_scan(s, "laser") for s in scans[:20]))
+    poses.wait(20)
+    send(LaserScan(), *(convert.to_laser_scan(s, "laser") for s in scans[20:30]))
+    poses.wait(30)
+    send(*(convert.to_laser_scan(s, "laser") for s in scans[:10]))  # a bag that begins again
+    poses.wait(40)
+    last = poses[39].pose.pose.position
+    assert math.hypot(last.x, last.y) < 0.1  # started over where the recording starts
+    listener.node.create_publisher(String, "points", 10)
+    complaint = said.wait_for(lambda m: b"\x02" in [s.level for s in m.status])
+    assert (
+        "publishes points as std_msgs/msg/String, expected sensor_msgs/msg/PointCloud2" in complaint.status[0].message
+    )
+    figures = {v.key: v.value for v in complaint.status[0].values}
+    assert figures["mode"] == "mapping"
+    assert int(figures["scans_dropped"]) == 0
+    node.terminate()
+    _, err = node.communicate(timeout=PATIENCE_S)
+    assert node.returncode == 0, err
+    assert err.count("expected a LaserScan with beams") == 1
+    assert err.count("time went back by") == 1
+    assert "Traceback" not in err
+
+
+@pytest.mark.parametrize(
+    ("parameter", "value", "message"),
+    [
+        ("map", "/nowhere/map.yaml", "cannot read the map /nowhere/map.yaml"),
+        ("store", "/dev/null/walks", "/dev/null"),
+        ("slam.local_keyframes", 0, "local_keyframes: expected at least 1"),
+    ],
+)
+def test_bad_input_is_refused_in_one_sentence(listener, parameter, value, message):
+    from rclpy.parameter import Parameter
+
+    with pytest.raises(SvfmError) as error:
+        SlamNode(parameter_overrides=[Parameter(parameter, value=value)], context=listener.context)
+    assert message in str(error.value)
+    assert "\n" not in str(error.value)
