@@ -34,9 +34,10 @@ class RecorderConfig:
 class PlacesConfig:
     """How places are found from where walks end."""
 
-    reach_m: float = option(0.5, "walk ends closer than this belong together, metres", low=0.05, high=5.0)
-    min_visits: int = option(4, "as many walks must end there to make it a place", low=1, high=1000)
-    min_radius_m: float = option(0.6, "a place is at least this large, metres", low=0.05, high=10.0)
+    reach_m: float = option(1.0, "walk ends within this of a common middle are one place, metres", low=0.1, high=10.0)
+    min_visits: int = option(4, "as many walks must end there to make it a place", low=1, high=100000)
+    min_share: float = option(0.01, "and at least this share of all walks", low=0.0, high=1.0)
+    min_radius_m: float = option(0.5, "a found place is at least this large, metres", low=0.05, high=10.0)
 
     def __post_init__(self) -> None:
         check(self)

@@ -1,0 +1,165 @@
+"""The places of a house: read from ``places.yaml``, or found from where walks end.
+
+A found place keeps its name and its colour: places known before are matched first, and new ones are numbered in the
+order in which they were visited often enough to count, so that later walks can only add to the end of the list.
+"""
+
+import colorsys
+import itertools
+import math
+import re
+from collections.abc import Iterable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from svfm_ros import durable
+from svfm_ros.config.walks import PlacesConfig
+from svfm_ros.datatypes import Place, Places, Walk
+from svfm_ros.errors import DataError
+
+__all__ = ["colour_of", "find_places", "find_places_of_walks", "load_places", "save_places"]
+
+Array = NDArray[np.float64]
+
+# Okabe and Ito's colours, told apart by the colour-blind too; black and yellow are left out, they vanish on maps.
+_PALETTE = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9")
+_KEYS = ("name", "x", "y", "radius", "colour")
+_FOUND_NAME = "place {number}"
+_FOUND_PATTERN = re.compile(r"place (\d+)")
+_RADIUS_QUANTILE, _RADIUS_ROOM = 0.95, 1.2  # a place holds this share of its visits with some room around them
+
+
+def colour_of(number: int) -> str:
+    """The colour of the n-th place, from 0 on; never the same one twice in a row of places a house may have."""
+    if number < len(_PALETTE):
+        return _PALETTE[number]
+    golden = (math.sqrt(5) - 1) / 2  # turns the hue so that no two come close
+    red, green, blue = colorsys.hls_to_rgb((number * golden) % 1.0, 0.45, 0.6)
+    return f"#{round(red * 255):02x}{round(green * 255):02x}{round(blue * 255):02x}"
+
+
+def load_places(path: Path) -> Places:
+    """Read ``places: [{name, x, y, radius, colour}]``; a place without a colour gets one by its rank."""
+    import yaml
+
+    try:
+        sheet = yaml.safe_load(Path(path).read_text())
+    except OSError as error:
+        raise DataError(f"cannot read {path}: {error.strerror}") from error
+    except (yaml.YAMLError, UnicodeDecodeError) as error:
+        raise DataError(f"{path} is not YAML: {str(error).splitlines()[0]}") from error
+    if not isinstance(sheet, dict) or not isinstance(sheet.get("places"), list):
+        raise DataError(f"{path}: expected a list called places")
+    found = tuple(_place(cell, n, f"{path}, places[{n}]") for n, cell in enumerate(sheet["places"]))
+    double = [p.name for n, p in enumerate(found) if p.name in [q.name for q in found[:n]]]
+    if double:
+        raise DataError(f"{path}: expected each name once, got {double[0]!r} twice")
+    return Places(found)
+
+
+def _place(cell: Any, number: int, where: str) -> Place:
+    if not isinstance(cell, dict):
+        raise DataError(f"{where}: expected {', '.join(_KEYS)}, got {cell!r}")
+    unknown = [key for key in cell if key not in _KEYS]
+    missing = [key for key in _KEYS[:-1] if key not in cell]
+    if unknown or missing:
+        what = f"got {unknown[0]!r}" if unknown else f"{missing[0]} is missing"
+        raise DataError(f"{where}: expected {', '.join(_KEYS)}, but {what}")
+    x, y, radius = (_number(cell[key], f"{where}: {key}") for key in ("x", "y", "radius"))
+    colour = cell.get("colour", colour_of(number))
+    if not isinstance(colour, str) or not re.fullmatch("#[0-9a-fA-F]{6}", colour):
+        raise DataError(f'{where}: colour: expected "#rrggbb" in quotes, got {colour!r}')
+    if radius <= 0:
+        raise DataError(f"{where}: radius: expected more than 0, got {radius}")
+    if not isinstance(cell["name"], str) or not cell["name"]:
+        raise DataError(f"{where}: name: expected text, got {cell['name']!r}")
+    return Place(cell["name"], x, y, radius, colour)
+
+
+def _number(value: Any, where: str) -> float:
+    if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
+        raise DataError(f"{where}: expected a number, got {value!r}")
+    return float(value)
+
+
+def save_places(places: Places, path: Path) -> None:
+    """Write places so that ``load_places`` gives them back."""
+    import yaml
+
+    cells = [{"name": p.name, "x": p.x, "y": p.y, "radius": p.radius_m, "colour": p.colour} for p in places]
+    text = yaml.safe_dump({"places": cells}, sort_keys=False, default_flow_style=None, allow_unicode=True, width=120)
+    durable.write_whole(Path(path), text.encode())
+
+
+def find_places_of_walks(
+    walks: Iterable[Walk], known: Places | None = None, config: PlacesConfig | None = None
+) -> Places:
+    """Places where these walks, all in the house's frame, end; see ``find_places``."""
+    ends = [(walk.xy[-1], int(walk.stamps_ns[-1])) for walk in walks]
+    return find_places(np.array([xy for xy, _ in ends]).reshape(-1, 2), [stamp for _, stamp in ends], known, config)
+
+
+def find_places(
+    ends_xy: ArrayLike, stamps_ns: ArrayLike, known: Places | None = None, config: PlacesConfig | None = None
+) -> Places:
+    """The known places, and after them new ones where walks end: positions ``(N, 2)`` at times ``(N,)``.
+
+    Known places keep name, colour and rank. Those that were found (``place 1``) move with the walks that end there;
+    those that a person named stay where that person put them.
+    """
+    config, known = config or PlacesConfig(), known or Places()
+    ends, stamps = np.asarray(ends_xy, dtype=float).reshape(-1, 2), np.asarray(stamps_ns, dtype=np.int64)
+    if len(ends) != len(stamps) or not np.isfinite(ends).all():
+        raise DataError(f"expected finite walk ends with one stamp each, got {len(ends)} and {len(stamps)}")
+    order = np.lexsort((ends[:, 1], ends[:, 0], stamps))  # the walks' own order must not matter
+    ends, stamps = ends[order], stamps[order]
+    owner = _belongs(ends, known, config)
+    places = [_moved(place, ends[owner == n], config) for n, place in enumerate(known)]
+    for visits in _new_groups(ends[owner < 0], len(ends), config):
+        places.append(_new_place(visits, places, config))
+    return Places(tuple(places))
+
+
+def _belongs(ends: Array, known: Places, config: PlacesConfig) -> NDArray[np.int64]:
+    """Which known place each end is counted to, -1 for none ``(N,)``; a little beyond its edge still counts."""
+    margin = 0.5 * config.reach_m
+    return Places(tuple(replace(p, radius_m=p.radius_m + margin) for p in known)).assign(ends)
+
+
+def _new_groups(ends: Array, walks: int, config: PlacesConfig) -> list[Array]:
+    """Ends that lie together, in the order in which their places came to be; ``ends`` are in order of time."""
+    needed = max(config.min_visits, math.ceil(config.min_share * walks))
+    if len(ends) < needed:
+        return []
+    from sklearn.cluster import MeanShift  # takes a second to import
+
+    # Mean shift looks for the middles of discs of a given size, which is what places are; it does not chain neighbours.
+    seeds = config.reach_m * np.unique(np.round(ends / config.reach_m), axis=0)
+    labels = MeanShift(bandwidth=config.reach_m, seeds=seeds, cluster_all=False).fit_predict(ends)
+    groups = [np.flatnonzero(labels == label) for label in np.unique(labels[labels >= 0])]
+    large = [group for group in groups if len(group) >= needed]
+    # A place exists from the visit on that makes it one; walks that come later cannot change this order.
+    return [ends[group] for group in sorted(large, key=lambda group: int(group[config.min_visits - 1]))]
+
+
+def _new_place(visits: Array, others: Iterable[Place], config: PlacesConfig) -> Place:
+    others = list(others)
+    taken = {int(match[1]) for place in others if (match := _FOUND_PATTERN.fullmatch(place.name))}
+    number = max(taken, default=0) + 1
+    colours = {place.colour.lower() for place in others}
+    colour = next(colour for n in itertools.count() if (colour := colour_of(n)) not in colours)
+    return _moved(Place(_FOUND_NAME.format(number=number), 0.0, 0.0, 0.0, colour), visits, config)
+
+
+def _moved(place: Place, visits: Array, config: PlacesConfig) -> Place:
+    """A found place where its visits are; a place that a person named, or that saw few visits, as it was."""
+    if len(visits) < config.min_visits or not _FOUND_PATTERN.fullmatch(place.name):
+        return place
+    middle = np.round(visits.mean(axis=0), 2)  # a centimetre is finer than anybody stands
+    distance = np.linalg.norm(visits - middle, axis=1)
+    radius = max(config.min_radius_m, round(_RADIUS_ROOM * float(np.quantile(distance, _RADIUS_QUANTILE)), 2))
+    return replace(place, x=float(middle[0]), y=float(middle[1]), radius_m=radius)
