@@ -31,6 +31,15 @@ need_packages() {
     fi
 }
 
+# Pip's own words matter only when it fails.
+pip_install() {
+    local log=.venv/pip.log
+    .venv/bin/python -m pip install --quiet --constraint constraints.txt "$@" > "$log" 2>&1 && return
+    cat "$log" >&2
+    say "pip could not install what is needed; its own words are above"
+    exit 1
+}
+
 admin=""
 [ "$(id -u)" = 0 ] || admin="sudo "
 python=$(find_python)
@@ -51,6 +60,6 @@ say "setting up .venv with $("$python" --version) (a few minutes, once)"
 venv_options=""
 [ "$ros_sourced" = yes ] && venv_options="--system-site-packages"
 [ -x .venv/bin/python ] || "$python" -m venv $venv_options .venv
-.venv/bin/python -m pip install --quiet --constraint constraints.txt pip setuptools wheel 2>&1 | { grep -v 'is ignored' || true; } >&2
-.venv/bin/python -m pip install --quiet --constraint constraints.txt --editable ".[$extras]" 2>&1 | { grep -v 'is ignored' || true; } >&2
+pip_install pip setuptools wheel
+pip_install --editable ".[$extras]"
 printf '%s' "$want" > "$stamp"
