@@ -5,12 +5,14 @@ import contextlib
 from pathlib import Path
 
 import pytest
+import rclpy
 import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
 from svfm_ros.config.nodes import NODE_CONFIGS
 from svfm_ros.errors import SvfmError, UsageError
+from svfm_ros.nodes.base import ConfiguredNode
 from svfm_ros.nodes.graph import _SETS, ARGUMENTS, make_plan, parse_pairs
 from svfm_ros.nodes.parameters import parameter_names
 
@@ -132,11 +134,30 @@ def test_the_shipped_parameters_file_names_only_what_exists():
 
 
 def flat(tree, prefix=""):
+    """Dotted names and values."""
+    found = {}
     for key, value in tree.items():
-        if isinstance(value, dict):
-            yield from flat(value, f"{prefix}{key}.")
-        else:
-            yield prefix + key
+        found |= flat(value, f"{prefix}{key}.") if isinstance(value, dict) else {prefix + key: value}
+    return found
+
+
+def test_nodes_take_the_values_of_the_shipped_parameters_file():
+    path = ROOT / "config" / "svfm.yaml"
+    context = rclpy.Context()
+    rclpy.init(context=context)
+    try:
+        for key, body in yaml.safe_load(path.read_text()).items():
+            name = key.removeprefix("/**/")
+            for namespace in (None, "/alice"):
+                arguments = ["--ros-args", "--params-file", str(path)]
+                node = ConfiguredNode(
+                    name, NODE_CONFIGS[name], context=context, cli_args=arguments, namespace=namespace
+                )
+                for parameter, value in flat(body["ros__parameters"]).items():
+                    assert node.get_parameter(parameter).value == value
+                node.close()
+    finally:
+        rclpy.shutdown(context=context)
 
 
 def test_rviz_shows_what_the_graph_publishes():
