@@ -1,0 +1,194 @@
+"""Where will they go from here, at this hour, and how sure are we?
+
+``Forecaster.forecast`` reads like a table of contents: where they may be (the pose is uncertain), what they may have in
+mind (the walk so far, or the gate), paths, walls, where the paths end. Plain numpy comes out.
+"""
+
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy.spatial import cKDTree
+
+from svfm_ros.clock import hours_of_day
+from svfm_ros.config.forecast import ForecastConfig
+from svfm_ros.datatypes import Forecast, OccupancyGrid, Places, Walk
+from svfm_ros.errors import DataError, UsageError
+from svfm_ros.svfm.belief import Belief, Hidden, believe, on_ticks
+from svfm_ros.svfm.metrics import entropy
+from svfm_ros.svfm.modelfile import WalkModelFile, load_walk_model
+from svfm_ros.svfm.sample import PathSampler, SampledWalks
+from svfm_ros.svfm.walls import Walls
+
+__all__ = ["Forecaster"]
+
+Array = NDArray[np.float64]
+
+
+class Forecaster:
+    """One model, the places of one house and, if there is one, its map; asked as often as you like."""
+
+    def __init__(
+        self,
+        model: WalkModelFile | Path | str,
+        places: Places | None = None,
+        config: ForecastConfig | None = None,
+        walls: OccupancyGrid | None = None,
+    ) -> None:
+        """Load what is needed once; ``walls`` is the map in the frame of the walks."""
+        self.file = model if isinstance(model, WalkModelFile) else load_walk_model(Path(model))
+        self.config = config or ForecastConfig()
+        if self.file.frame != self.config.frame:
+            raise UsageError(f"expected a model in the frame {self.config.frame!r}, got {self.file.frame!r}")
+        self.places = places or Places()
+        self.model_id = self.file.model_id
+        self._sampler = PathSampler(self.file.model)
+        self._near = cKDTree(self.file.footprints.xy)
+        self._walls = None if walls is None else Walls.of(walls)
+
+    def forecast(
+        self,
+        start: ArrayLike,
+        stamp_ns: int,
+        *,
+        covariance: ArrayLike | None = None,
+        walk_so_far: Walk | None = None,
+        what_if_hour: float | None = None,
+        horizon_s: float | None = None,
+        samples: int | None = None,
+        seed: int | None = None,
+    ) -> Forecast:
+        """Paths from a start (x, y, ...) in metres at a Unix time.
+
+        ``covariance`` (2, 2) or (3, 3) is that of the pose. ``walk_so_far`` ends at the start; it says what the walker
+        may have in mind. ``what_if_hour`` asks the same at another local hour.
+        """
+        config = self.config
+        horizon_s = config.horizon_s if horizon_s is None else float(horizon_s)
+        samples = config.samples if samples is None else int(samples)
+        rng = np.random.default_rng(config.seed if seed is None else seed)
+        here = _check(start, horizon_s, samples)
+        hour = self._hour(stamp_ns, what_if_hour)
+        starts = _starts(here, covariance, samples, rng)
+        hidden = self._in_mind(starts, hour, walk_so_far, rng)
+        walks = self._walk(starts, hidden, hour, horizon_s, rng)
+        times_s, paths = self._until(walks, horizon_s)
+        shares = self._shares(walks)
+        near = self._near.query_ball_point(here, config.neighbourhood_m)
+        return Forecast(
+            stamp_ns=int(stamp_ns),
+            frame=config.frame,
+            times_s=times_s,
+            samples_xy=paths,
+            component=walks.component,
+            shares=shares,
+            entropy=entropy(shares),
+            walks=len(np.unique(self.file.footprints.walk[near])),
+            model_id=self.model_id,
+            known=bool(self._near.query(here)[0] <= config.known_radius_m),
+        )
+
+    def belief(self, walk_so_far: Walk, hour: float | None = None) -> Belief | None:
+        """What the walk so far says; None where it is shorter than one step."""
+        seen = on_ticks(walk_so_far, self.file.model.dt_s)
+        if len(seen) < 2:
+            return None
+        begun = self._hour(int(walk_so_far.stamps_ns[0]), hour)
+        return believe(self.file.model, seen, begun)
+
+    def _hour(self, stamp_ns: int, what_if_hour: float | None) -> float:
+        if what_if_hour is not None:
+            if not 0.0 <= what_if_hour <= 24.0:
+                raise UsageError(f"expected an hour from 0 to 24, got {what_if_hour}")
+            return float(what_if_hour)
+        return float(hours_of_day(np.array([stamp_ns]), self.file.time_zone)[0])
+
+    def _in_mind(self, starts: Array, hour: float, walk_so_far: Walk | None, rng: np.random.Generator) -> Hidden:
+        belief = None if walk_so_far is None else self.belief(walk_so_far, hour)
+        if belief is None:
+            return self._sampler.draw_start(starts, hour, rng)
+        return belief.draw(len(starts), rng)
+
+    def _walk(
+        self, starts: Array, hidden: Hidden, hour: float, horizon_s: float, rng: np.random.Generator
+    ) -> SampledWalks:
+        """Paths until everyone has arrived, with those through walls drawn anew."""
+        dt_s = self.file.model.dt_s
+        ends = self.file.model.config.ends
+        ticks = int(np.ceil(max(horizon_s, self.config.longest_s if ends else 0.0) / dt_s - 1e-9))
+        walks = self._sampler.sample(starts, hidden, hour, ticks, rng)
+        for _ in range(self.config.wall_redraws if self._walls is not None else 0):
+            again = np.flatnonzero(self._through(walks.xy, starts))
+            if not len(again):
+                break
+            anew = self._sampler.sample(starts[again], _some(hidden, again), hour, ticks, rng)
+            walks = _replaced(walks, again, anew)
+        return walks
+
+    def _through(self, paths: Array, starts: Array) -> NDArray[np.bool_]:
+        """Which paths pass through a wall; none can help it whose start is inside of one."""
+        if self._walls is None:
+            raise DataError("expected a map")
+        stuck = self._walls.crossed_by(np.repeat(starts[:, None], 2, axis=1))
+        return self._walls.crossed_by(paths) & ~stuck
+
+    def _until(self, walks: SampledWalks, horizon_s: float) -> tuple[Array, Array]:
+        """Times (K,) and paths (S, K, 2) up to the horizon, which is one of the times."""
+        dt_s = self.file.model.dt_s
+        whole = int(np.floor(horizon_s / dt_s + 1e-9))
+        times: Array = dt_s * np.arange(whole + 1, dtype=float)
+        paths = walks.xy[:, : whole + 1]
+        rest = horizon_s / dt_s - whole
+        if rest <= 1e-9:
+            return times, paths
+        last = walks.xy[:, whole] * (1.0 - rest) + walks.xy[:, whole + 1] * rest
+        return np.append(times, float(horizon_s)), np.concatenate([paths, last[:, None]], axis=1)
+
+    def _shares(self, walks: SampledWalks) -> dict[str, float]:
+        """Share of the paths that end in each place; all places are named, also those nobody goes to."""
+        index = self.places.assign(walks.xy[:, -1])
+        shares = {name: float((index == i).mean()) for i, name in enumerate(self.places.names)}
+        return {**shares, self.config.elsewhere: float((index < 0).mean())}
+
+
+def _check(start: ArrayLike, horizon_s: float, samples: int) -> Array:
+    here = np.asarray(start, dtype=float).reshape(-1)[:2]
+    if here.shape != (2,) or not np.isfinite(here).all():
+        raise DataError(f"expected a finite start (x, y), got {start!r}")
+    if not 0.0 < horizon_s < np.inf:
+        raise DataError(f"expected a horizon above 0 s, got {horizon_s}")
+    if samples < 1:
+        raise DataError(f"expected at least one sample, got {samples}")
+    return here
+
+
+def _starts(here: Array, covariance: ArrayLike | None, samples: int, rng: np.random.Generator) -> Array:
+    """Where they may be (S, 2)."""
+    if covariance is None:
+        return np.tile(here, (samples, 1))
+    spread = np.asarray(covariance, dtype=float)
+    if spread.shape not in ((2, 2), (3, 3)) or not np.isfinite(spread).all():
+        raise DataError(f"expected a finite covariance (2, 2) or (3, 3), got shape {spread.shape}")
+    values, axes = np.linalg.eigh(0.5 * (spread[:2, :2] + spread[:2, :2].T))
+    if values.min() < -1e-9:
+        raise DataError(f"expected a covariance without negative variances, got {values.min():.3g}")
+    offsets = rng.standard_normal((samples, 2)) * np.sqrt(values.clip(min=0.0))
+    return np.asarray(here + offsets @ axes.T)
+
+
+def _some(hidden: Hidden, rows: NDArray[np.int64]) -> Hidden:
+    return Hidden(
+        hidden.component[rows],
+        hidden.pace[rows],
+        hidden.eps_v[rows],
+        hidden.eps_u[rows],
+        hidden.pausing[rows],
+        hidden.step,
+    )
+
+
+def _replaced(walks: SampledWalks, rows: NDArray[np.int64], anew: SampledWalks) -> SampledWalks:
+    xy, component, ended = walks.xy.copy(), walks.component.copy(), walks.ended.copy()
+    xy[rows], component[rows], ended[rows] = anew.xy, anew.component, anew.ended
+    return replace(walks, xy=xy, component=component, ended=ended)
