@@ -14,7 +14,7 @@ class RecorderConfig:
     dwell_time_s: float = option(5.0, "standing this long ends a walk, seconds", low=0.5, high=600.0)
     dwell_radius_m: float = option(0.4, "moving no further than this is standing, metres", low=0.05, high=5.0)
     trim_radius_m: float = option(
-        0.15, "a walk starts and ends this close to where the wearer stood, metres", low=0.0, high=5.0
+        0.1, "a walk starts and ends this close to where the wearer stood, metres", low=0.0, high=5.0
     )
     min_duration_s: float = option(1.5, "shorter walks are dropped, seconds", low=0.0, high=600.0)
     min_extent_m: float = option(
