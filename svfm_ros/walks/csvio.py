@@ -237,7 +237,10 @@ def write_walks_csv(walks: Iterable[Walk], path: Path) -> int:
             raise DataError(f"expected each walk once, got {walk.walk_id!r} twice")
         seen.add(walk.walk_id)
         writer.writerows(_rows_of(walk))
-    durable.write_whole(Path(path), buffer.getvalue().encode())
+    try:
+        durable.write_whole(Path(path), buffer.getvalue().encode())
+    except OSError as error:
+        raise DataError(f"cannot write {path}: {error.strerror}") from error
     return len(seen)
 
 

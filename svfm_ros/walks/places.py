@@ -92,7 +92,10 @@ def save_places(places: Places, path: Path) -> None:
 
     cells = [{"name": p.name, "x": p.x, "y": p.y, "radius": p.radius_m, "colour": p.colour} for p in places]
     text = yaml.safe_dump({"places": cells}, sort_keys=False, default_flow_style=None, allow_unicode=True, width=120)
-    durable.write_whole(Path(path), text.encode())
+    try:
+        durable.write_whole(Path(path), text.encode())
+    except OSError as error:
+        raise DataError(f"cannot write {path}: {error.strerror}") from error
 
 
 def find_places_of_walks(

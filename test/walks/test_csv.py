@@ -92,6 +92,8 @@ def test_bad_input_is_one_sentence_with_its_line(tmp_path: Path, name: str) -> N
 def test_a_file_that_is_not_there_is_said_to_be_missing(tmp_path: Path) -> None:
     with pytest.raises(DataError, match=r"cannot read .*No such file"):
         read_walks_csv(tmp_path / "nothing.csv")
+    with pytest.raises(DataError, match=r"cannot write .*No such file"):
+        write_walks_csv([], tmp_path / "nowhere" / "walks.csv")
 
 
 names = st.text(min_size=1, max_size=12).filter(lambda s: s == s.strip() and s.isprintable())
