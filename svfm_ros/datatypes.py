@@ -296,3 +296,4 @@ class Forecast:
     walks: int  # how many recorded walks the forecast rests on
     model_id: str
     known: bool = True  # False where no walk ever came near: the samples then mean nothing
+    endpoint: NDArray[np.int64] | None = None  # (S,), place each sample ends at in the end, by index; -1 in none

@@ -74,7 +74,7 @@ def endpoint_shapes(forecast: Forecast, places: Places, style: MarkerStyle) -> l
 def _paths(forecast: Forecast, places: Places, style: MarkerStyle) -> Iterator[Shape]:
     if not forecast.known or not len(forecast.samples_xy):
         return
-    ends = places.assign(forecast.samples_xy[:, -1])  # (S,)
+    ends = _ends(forecast, places)
     chosen = _choose(ends, _most_paths(style))
     lines = _resampled(forecast.samples_xy[chosen], style.segments * (2 if style.dashed else 1))  # (n, M + 1, 2)
     for place in np.unique(ends[chosen]).tolist():
@@ -95,6 +95,11 @@ def _paths(forecast: Forecast, places: Places, style: MarkerStyle) -> Iterator[S
             points=points,
             colours=colours,
         )
+
+
+def _ends(forecast: Forecast, places: Places) -> Indices:
+    """The place of each sample ``(S,)``: where it ends in the end, if that is told, or where it is last seen."""
+    return places.assign(forecast.samples_xy[:, -1]) if forecast.endpoint is None else forecast.endpoint
 
 
 def _most_paths(style: MarkerStyle) -> int:
@@ -145,10 +150,10 @@ def _entropy(forecast: Forecast, style: MarkerStyle) -> Shape:
 
 
 def _endpoints(forecast: Forecast, places: Places, style: MarkerStyle) -> Iterator[Shape]:
-    ends = places.assign(forecast.samples_xy[:, -1])
+    arrived = places.assign(forecast.samples_xy[:, -1])  # whoever is still on the way says nothing about the spot
     for name, share in forecast.shares.items():
         index = places.names.index(name) if name in places.names else -1
-        last = forecast.samples_xy[ends == index, -1]  # (m, 2)
+        last = forecast.samples_xy[arrived == index, -1]  # (m, 2)
         if share < _LEAST_SHARE or (not len(last) and index < 0):
             continue
         middle, axes, turn = _ellipse(last) if len(last) else _disc(places, index)

@@ -1,6 +1,7 @@
 """A forecast as markers: the right colours, few markers, few bytes, nothing stale."""
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -11,7 +12,6 @@ from rclpy.serialization import deserialize_message, serialize_message
 from visualization_msgs.msg import Marker, MarkerArray
 
 from svfm_ros.datatypes import Forecast, Place, Places, Pose2
-from svfm_ros.nodes.density import density_grid
 from svfm_ros.nodes.markers import MarkerStyle, clear_shapes, endpoint_shapes, path_shapes
 from svfm_ros.nodes.shapes import Canvas, Shape, bytes_are_right, to_bytes, to_marker_array, to_wire
 
@@ -85,6 +85,15 @@ def test_one_list_of_lines_for_each_endpoint_in_its_colour():
     assert door.points[:, 0].max() == pytest.approx(5.0, abs=0.5)
     assert len(door.colours) == len(door.points)
     assert len(door.points) % 2 == 0
+
+
+def test_paths_cut_at_the_horizon_have_the_colour_of_where_they_end_in_the_end():
+    made = forecast((10, 0, 0), 0)
+    short = replace(made, samples_xy=made.samples_xy[:, :8], endpoint=np.zeros(10, dtype=np.int64))
+    (line,) = of_kind(path_shapes(short, PLACES, MarkerStyle()), Marker.LINE_LIST)
+    assert line.colour[:3] == PLACES.places[0].rgb
+    (disc,) = of_kind(endpoint_shapes(short, PLACES, MarkerStyle()), Marker.CYLINDER)
+    assert (disc.pose.x, disc.pose.y, disc.scale[0]) == (5.0, 0.0, 1.6)  # nobody is there yet: the place itself
 
 
 def test_lines_follow_the_samples():
@@ -176,7 +185,6 @@ def test_a_forecast_that_means_nothing_says_so_and_draws_nothing():
     assert of_kind(endpoint_shapes(made, PLACES, MarkerStyle()), Marker.CYLINDER) == []
     (text,) = of_kind(path_shapes(made, PLACES, MarkerStyle()), Marker.TEXT_VIEW_FACING)
     assert text.text == "no walk on record came near here"
-    assert density_grid(made).prob.max() == 0
 
 
 def test_without_samples_or_places_nothing_breaks():
@@ -184,36 +192,3 @@ def test_without_samples_or_places_nothing_breaks():
         for made in (forecast((0, 0, 0), 0), forecast()):
             for shapes in (path_shapes(made, places, MarkerStyle()), endpoint_shapes(made, places, MarkerStyle())):
                 serialize_message(to_marker_array(shapes, MarkerStyle().canvas(made)))
-
-
-# Density
-
-
-def test_density_is_high_where_all_come_by_and_zero_where_none_does():
-    grid = density_grid(forecast((50, 50, 0), 0), 0.1)
-
-    def at(x, y):
-        local = grid.T_map_grid.inverse().apply(np.array([[x, y]]))[0] / grid.resolution_m
-        return grid.prob[int(local[1]), int(local[0])]
-
-    assert grid.prob.max() == 1.0
-    assert at(0.05, 0.05) > 0.8  # where everybody starts
-    assert at(2.5, 0.05) > 0.1
-    assert at(2.5, 2.5) == 0.0
-    assert np.isfinite(grid.prob).all()
-
-
-def test_density_does_not_count_standing_still():
-    made = forecast((1, 0, 0), 0)
-    made.samples_xy[0, 13:] = made.samples_xy[0, 13]  # stops half way
-    moving = density_grid(forecast((1, 0, 0), 0), blur_m=0.0001)
-    standing = density_grid(made, blur_m=0.0001)
-    assert moving.prob.max() == standing.prob.max() == 1.0
-    assert set(np.unique(standing.prob)) == {0.0, 1.0}
-
-
-def test_density_of_samples_gone_astray_stays_small():
-    made = forecast()
-    made.samples_xy[0, -1] = [1e6, 1e6]
-    made.samples_xy[1, -1] = np.nan
-    assert density_grid(made).prob.size <= 250_000
