@@ -141,9 +141,14 @@ def _entropy(forecast: Forecast, style: MarkerStyle) -> Shape:
         text = f"{forecast.entropy:.2f} nats, {forecast.walks} walks"
     else:
         text = "no walk on record came near here"
+    text = _prefix(style) + text
     start = forecast.samples_xy[:, 0].mean(axis=0) if len(forecast.samples_xy) else np.zeros(2)
     above = 2.0 if style.dashed else 1.0  # the what-if's line stands over the live one's
     return _text(f"{style.namespace}/entropy", 0, start + np.array([0.0, 1.6 * above * style.text_m]), text, style)
+
+
+def _prefix(style: MarkerStyle) -> str:
+    return "what if: " if style.dashed else ""
 
 
 # Endpoints
@@ -167,8 +172,8 @@ def _endpoints(forecast: Forecast, places: Places, style: MarkerStyle) -> Iterat
             (axes[0], axes[1], 0.02),
             (*rgb, (0.25 if style.dashed else 0.5) * (0.5 + 0.5 * share)),
         )
-        label = f"what if: {name} {share:.0%}" if style.dashed else f"{name} {share:.0%}"
-        below = -1.2 * style.text_m if style.dashed else 0.0
+        label = f"{_prefix(style)}{name.replace('_', ' ')} {share:.0%}"
+        below = -1.6 * style.text_m if style.dashed else 0.0
         yield _text(f"{style.namespace}/names", index + 1, middle + np.array([0.0, below]), label, style)
 
 

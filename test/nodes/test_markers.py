@@ -17,7 +17,7 @@ from svfm_ros.nodes.shapes import Canvas, Shape, bytes_are_right, to_bytes, to_m
 
 PLACES = Places(
     (
-        Place("front door", 5.0, 0.0, 0.8, "#800080"),
+        Place("front_door", 5.0, 0.0, 0.8, "#800080"),
         Place("kitchen", 0.0, 5.0, 0.8, "#0000ff"),
         Place("landing", -5.0, 0.0, 0.8, "#808080"),
     )
@@ -145,7 +145,9 @@ def test_a_what_if_is_dashed_and_in_a_namespace_of_its_own():
     assert length[1] == pytest.approx(length[0] / 2, rel=0.1)
     names = {s.namespace for s in path_shapes(forecast(), PLACES, style)[1:]}
     assert all(n.startswith("forecast/what_if/") for n in names)
-    texts = of_kind(endpoint_shapes(forecast(), PLACES, style), Marker.TEXT_VIEW_FACING)
+    both = path_shapes(forecast(), PLACES, style) + endpoint_shapes(forecast(), PLACES, style)
+    texts = of_kind(both, Marker.TEXT_VIEW_FACING)
+    assert len(texts) == 4
     assert all(t.text.startswith("what if: ") for t in texts)
 
 
