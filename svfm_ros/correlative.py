@@ -1,8 +1,8 @@
 """Where does a set of points fit best onto another? An exhaustive search that skips what cannot win.
 
-The target is drawn into a grid of scores; coarser levels hold the maximum over blocks of 2, 4, 8 … cells, so a level's
-score bounds all poses of its block from above. Branch and bound (Hess et al. 2016) then finds the same best pose as
-trying every cell and every angle would. Shared by scan matching, loop closure, localisation and the placing of walks.
+The target is a pyramid of scores. The score at a coarse level bounds all poses of its block from above, so branch and
+bound (Hess et al. 2016) finds the same best pose as trying every cell and every angle would. Shared by scan matching,
+loop closure, localisation and the placing of walks.
 """
 
 from dataclasses import dataclass
@@ -11,32 +11,32 @@ import numpy as np
 from numpy.typing import NDArray
 
 from svfm_ros.compiled import kernel
-from svfm_ros.datatypes import OccupancyGrid, Pose2
+from svfm_ros.datatypes import Pose2
+from svfm_ros.pyramid import Pyramid, pyramid_from_grid, pyramid_from_points
 
-__all__ = ["Fit", "Pyramid", "Window", "pyramid_from_grid", "pyramid_from_points", "search"]
+__all__ = [
+    "Fit",
+    "Pyramid",
+    "Window",
+    "ambiguity",
+    "pyramid_from_grid",
+    "pyramid_from_points",
+    "search",
+    "search_sectors",
+    "thinned",
+]
 
 Array = NDArray[np.float64]
 Bytes = NDArray[np.uint8]
 Ints = NDArray[np.int32]
-
-_OCCUPIED = 0.65
-_SPREAD = (255.0, 180.0, 64.0, 12.0)  # score of a cell by its distance, in cells, from one that holds a point
-
-
-@dataclass(frozen=True, slots=True)
-class Pyramid:
-    """Scores of a target at several resolutions; ``levels[h, r, c]`` is the best of a block of 2^h cells."""
-
-    levels: Bytes  # (L, H, W)
-    resolution_m: float
-    origin: Array  # (2,), lower left corner of cell (0, 0), in the target's frame
 
 
 @dataclass(frozen=True, slots=True)
 class Window:
     """What to search: around ``centre``, to ``reach_m`` in x and y and ``turn_rad`` to either side.
 
-    Penalties make the search prefer the centre among equals: score lost per square metre and per square radian.
+    Penalties make the search prefer the centre among equals: score lost per square metre and per square radian, up to
+    ``most_penalty`` each, so that a clear view always wins over a wrong guess.
     """
 
     centre: Pose2
@@ -44,6 +44,7 @@ class Window:
     turn_rad: float = np.pi
     penalty_per_m2: float = 0.0
     penalty_per_rad2: float = 0.0
+    most_penalty: float = 1.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,46 +56,34 @@ class Fit:
     visited: int  # how many candidate poses were scored
 
 
-def pyramid_from_points(points: Array, resolution_m: float, depth: int, blur_cells: int = 1) -> Pyramid:
-    """A pyramid around target points ``(N, 2)``; ``depth`` levels, the top one with blocks of 2^(depth-1) cells."""
-    # Below and left of the points there is room for one block of the top level: it still bounds what it reaches into.
-    low = (points.min(axis=0) if len(points) else np.zeros(2)) - (blur_cells + (1 << (depth - 1))) * resolution_m
-    high = (points.max(axis=0) if len(points) else np.zeros(2)) + (blur_cells + 1) * resolution_m
-    width, height = (np.ceil((high - low) / resolution_m).astype(int) + 1).tolist()
-    levels = np.zeros((depth, height, width), dtype=np.uint8)
-    draw_points(levels[0], points, low, resolution_m, _spread(blur_cells))
-    pool(levels)
-    return Pyramid(levels, resolution_m, low)
+def search(pyramid: Pyramid, points: Array, window: Window, min_score: float = 0.0) -> Fit | None:
+    """The best pose of source ``points`` (N, 2) inside the window, or None when none scores above ``min_score``."""
+    fits = search_sectors(pyramid, points, window, 1, min_score)
+    return fits[0] if fits else None
 
 
-def pyramid_from_grid(grid: OccupancyGrid, depth: int, blur_cells: int = 1) -> Pyramid:
-    """A pyramid in the *map's* frame, from the occupied cells of an occupancy grid."""
-    with np.errstate(invalid="ignore"):
-        rows, columns = np.nonzero(grid.prob >= _OCCUPIED)
-    centres = (np.stack([columns, rows], axis=1) + 0.5) * grid.resolution_m
-    return pyramid_from_points(grid.T_map_grid.apply(centres), grid.resolution_m, depth, blur_cells)
-
-
-def search(pyramid: Pyramid, points: Array, window: Window, min_score: float = 0.0, most_points: int = 0) -> Fit | None:
-    """The best pose of source ``points`` (N, 2) inside the window, or None when none scores above ``min_score``.
-
-    ``most_points`` thins the source evenly; 0 takes all of it.
-    """
-    if most_points and len(points) > most_points:
-        points = points[np.linspace(0, len(points) - 1, most_points).astype(np.int64)]
+def search_sectors(pyramid: Pyramid, points: Array, window: Window, sectors: int, min_score: float = 0.0) -> list[Fit]:
+    """The best pose in each of several sectors of the turn, best first; those not above ``min_score`` are left out."""
     if len(points) == 0:
-        return None
+        return []
     angles = _angles(points, pyramid.resolution_m, window.turn_rad)
+    found = [_search(pyramid, points, window, part, min_score) for part in np.array_split(angles, sectors)]
+    return sorted((f for f in found if f is not None), key=lambda f: -f.score)
+
+
+def _search(pyramid: Pyramid, points: Array, window: Window, angles: Array, min_score: float) -> Fit | None:
     score, dx, dy, turn, visited = _branch_and_bound(
         pyramid.levels,
         pyramid.origin,
         pyramid.resolution_m,
+        pyramid.unknown,
         np.ascontiguousarray(points),
         window.centre.as_array(),
-        angles,
+        np.ascontiguousarray(angles),
         window.reach_m,
         window.penalty_per_m2,
         window.penalty_per_rad2,
+        window.most_penalty,
         min_score,
     )
     if score <= min_score:
@@ -104,6 +93,34 @@ def search(pyramid: Pyramid, points: Array, window: Window, min_score: float = 0
     return Fit(best, score, visited)
 
 
+def thinned(points: Array, most: int) -> Array:
+    """Every so many of the points, so that no more than ``most`` are left."""
+    return points if len(points) <= most else points[np.linspace(0, len(points) - 1, most).astype(np.int64)]
+
+
+def ambiguity(pyramid: Pyramid, points: Array, best: Pose2, window: Window, softness: float) -> Array:
+    """Covariance ``(2, 2)`` of x and y over the window, at the best turn: how many other places fit nearly as well.
+
+    A pose counts ``exp((score - best score) / softness)``, penalties included. What the grid's own resolution adds is
+    taken off again, so that a sharp peak gives zero.
+    """
+    moments = _moments(
+        pyramid.levels[0],
+        pyramid.origin,
+        pyramid.resolution_m,
+        pyramid.unknown,
+        np.ascontiguousarray(points),
+        best.as_array(),
+        window.centre.as_array(),
+        window.reach_m,
+        window.penalty_per_m2,
+        window.most_penalty,
+        softness,
+    )
+    values, axes = np.linalg.eigh(moments)
+    return np.asarray(axes @ np.diag(np.maximum(values - pyramid.resolution_m**2, 0.0)) @ axes.T)
+
+
 def _angles(points: Array, resolution_m: float, turn_rad: float) -> Array:
     """Turns to try: a step moves the far points (nine tenths lie nearer) by one cell."""
     nth = int(0.9 * (len(points) - 1))
@@ -111,46 +128,6 @@ def _angles(points: Array, resolution_m: float, turn_rad: float) -> Array:
     step = float(np.clip(resolution_m / max(far_m, 1e-3), np.radians(0.25), np.radians(3.0)))
     count = int(np.ceil(turn_rad / step))
     return np.asarray(np.arange(-count, count + 1) * (turn_rad / max(count, 1)), dtype=np.float64)
-
-
-def _spread(blur_cells: int) -> Bytes:
-    """The stamp that a point leaves: ``(2 b + 1, 2 b + 1)`` scores."""
-    offsets = np.arange(-blur_cells, blur_cells + 1)
-    distance = np.hypot(offsets[:, None], offsets[None, :])
-    return np.interp(distance, np.arange(len(_SPREAD)), _SPREAD, right=0.0).astype(np.uint8)
-
-
-@kernel
-def draw_points(grid: Bytes, points: Array, origin: Array, resolution_m: float, stamp: Bytes) -> None:
-    """Lay the stamp on the cell of every point, keeping maxima; points outside are skipped."""
-    height, width = grid.shape
-    b = stamp.shape[0] // 2
-    for i in range(len(points)):
-        c = int(np.floor((points[i, 0] - origin[0]) / resolution_m))
-        r = int(np.floor((points[i, 1] - origin[1]) / resolution_m))
-        if c < b or r < b or c >= width - b or r >= height - b:
-            continue
-        for dr in range(-b, b + 1):
-            for dc in range(-b, b + 1):
-                value = stamp[dr + b, dc + b]
-                if value > grid[r + dr, c + dc]:
-                    grid[r + dr, c + dc] = value
-
-
-@kernel
-def pool(levels: Bytes) -> None:
-    """Fill levels 1 and up: each is the maximum of four blocks of the one below."""
-    depth, height, width = levels.shape
-    for h in range(1, depth):
-        s = 1 << (h - 1)
-        below, here = levels[h - 1], levels[h]
-        for r in range(height):
-            lower, upper = below[r], below[min(r + s, height - 1)]
-            row = here[r]
-            for c in range(width - s):
-                row[c] = max(max(lower[c], lower[c + s]), max(upper[c], upper[c + s]))
-            for c in range(max(0, width - s), width):
-                row[c] = max(lower[c], upper[c])
 
 
 @kernel
@@ -168,29 +145,75 @@ def _cells(points: Array, centre: Array, angles: Array, origin: Array, resolutio
 
 
 @kernel
-def _mean_score(level: Bytes, cells: Ints, ox: int, oy: int) -> float:
+def _mean_score(level: Bytes, unknown: int, cells: Ints, ox: int, oy: int) -> float:
     height, width = level.shape
     total = 0
     for i in range(len(cells)):
         c, r = cells[i, 0] + ox, cells[i, 1] + oy
         if 0 <= c < width and 0 <= r < height:
             total += level[r, c]
+        else:
+            total += unknown
     return total / (255.0 * len(cells))
 
 
 @kernel
-def _least_penalty(o: int, size: int, resolution_m: float, per_m2: float) -> float:
-    """Of the offsets o … o + size - 1, the one nearest to zero costs least."""
-    near = 0 if o <= 0 < o + size else min(abs(o), abs(o + size - 1))
-    return per_m2 * (near * resolution_m) ** 2
+def _nearest(o: int, size: int) -> int:
+    """Of the offsets o … o + size - 1, the one nearest to zero: it costs least."""
+    return 0 if o <= 0 < o + size else min(abs(o), abs(o + size - 1))
 
 
 @kernel
 def _bound(
-    level: Bytes, cells: Ints, ox: int, oy: int, size: int, resolution_m: float, per_m2: float, turn_cost: float
+    level: Bytes,
+    unknown: int,
+    cells: Ints,
+    ox: int,
+    oy: int,
+    size: int,
+    resolution_m: float,
+    per_m2: float,
+    most: float,
+    turn_cost: float,
 ) -> float:
-    cost = _least_penalty(ox, size, resolution_m, per_m2) + _least_penalty(oy, size, resolution_m, per_m2)
-    return _mean_score(level, cells, ox, oy) - cost - turn_cost
+    square = (_nearest(ox, size) ** 2 + _nearest(oy, size) ** 2) * resolution_m**2
+    return _mean_score(level, unknown, cells, ox, oy) - min(per_m2 * square, most) - turn_cost
+
+
+@kernel
+def _moments(
+    level: Bytes,
+    origin: Array,
+    resolution_m: float,
+    unknown: int,
+    points: Array,
+    best: Array,
+    centre: Array,
+    reach_m: float,
+    per_m2: float,
+    most: float,
+    softness: float,
+) -> Array:
+    """Second moments of x and y around the best pose, weighted by score."""
+    cells = _cells(points, best, np.zeros(1), origin, resolution_m)[0]
+    half = int(np.ceil(reach_m / resolution_m))
+    total, peak, xx, xy, yy = 0.0, -1.0, 0.0, 0.0, 0.0
+    scores = np.empty((2 * half + 1, 2 * half + 1))
+    for j in range(-half, half + 1):
+        for i in range(-half, half + 1):
+            dx, dy = best[0] + i * resolution_m - centre[0], best[1] + j * resolution_m - centre[1]
+            score = _mean_score(level, unknown, cells, i, j) - min(per_m2 * (dx * dx + dy * dy), most)
+            scores[j + half, i + half] = score
+            peak = max(peak, score)
+    for j in range(-half, half + 1):
+        for i in range(-half, half + 1):
+            w = np.exp((scores[j + half, i + half] - peak) / softness)
+            dx, dy = i * resolution_m, j * resolution_m
+            total += w
+            xx += w * dx * dx
+            xy += w * dx * dy
+            yy += w * dy * dy
+    return np.array([[xx / total, xy / total], [xy / total, yy / total]])
 
 
 @kernel
@@ -198,12 +221,14 @@ def _branch_and_bound(
     levels: Bytes,
     origin: Array,
     resolution_m: float,
+    unknown: int,
     points: Array,
     centre: Array,
     angles: Array,
     reach_m: float,
     per_m2: float,
     per_rad2: float,
+    most: float,
     min_score: float,
 ) -> tuple[float, float, float, float, int]:
     """Best score, its offset in metres, its turn, and how many candidates were scored."""
@@ -216,11 +241,11 @@ def _branch_and_bound(
     bounds = np.empty(len(angles) * side * side)
     k = 0
     for a in range(len(angles)):
-        turn_cost = per_rad2 * angles[a] ** 2
+        turn_cost = min(per_rad2 * angles[a] ** 2, most)
         for j in range(side):
             for i in range(side):
                 ox, oy = i * size - half, j * size - half
-                bounds[k] = _bound(levels[top], cells[a], ox, oy, size, resolution_m, per_m2, turn_cost)
+                bounds[k] = _bound(levels[top], unknown, cells[a], ox, oy, size, resolution_m, per_m2, most, turn_cost)
                 k += 1
     visited = k
     hopeful = np.nonzero(bounds > min_score)[0]
@@ -250,8 +275,8 @@ def _branch_and_bound(
                 if ox > half or oy > half:
                     continue
                 visited += 1
-                turn_cost = per_rad2 * angles[a] ** 2
-                bound = _bound(levels[h - 1], cells[a], ox, oy, s, resolution_m, per_m2, turn_cost)
+                turn_cost = min(per_rad2 * angles[a] ** 2, most)
+                bound = _bound(levels[h - 1], unknown, cells[a], ox, oy, s, resolution_m, per_m2, most, turn_cost)
                 if bound <= best:
                     continue
                 at = waiting  # keep the children sorted: the best is taken first

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from svfm_ros import se2
 from svfm_ros.datatypes import Pose2
 from svfm_ros.slam.growing import grown
-from svfm_ros.slam.preprocess import Cloud
+from svfm_ros.slam.preprocess import Cloud, filled
 
 __all__ = ["KeyframeView", "Keyframes", "Pool"]
 
@@ -52,6 +52,7 @@ class Keyframes:
         self._starts = np.zeros(257, dtype=np.int64)
         self._poses = np.empty((256, 3))
         self._walked_m = np.zeros(256)
+        self._doubt_m2 = np.zeros(256)
         self._chains = np.zeros(256, dtype=np.int64)
         self._islands = [0]  # by chain
         self._links: list[dict[int, float]] = []
@@ -72,6 +73,11 @@ class Keyframes:
         return self._walked_m[: len(self)]
 
     @property
+    def doubt_m2(self) -> Array:
+        """Sum of the steps' variances up to each keyframe ``(K,)``; a view."""
+        return self._doubt_m2[: len(self)]
+
+    @property
     def islands(self) -> Ints:
         """Equal for keyframes whose relative pose is known ``(K,)``: one chain, or chains joined by a loop."""
         return np.array(self._islands, dtype=np.int64)[self._chains[: len(self)]]
@@ -82,8 +88,14 @@ class Keyframes:
         used = self._starts[len(self)]
         return Pool(self._points[:used], self._starts[: len(self) + 1])
 
-    def add(self, stamp_ns: int, cloud: Cloud, T_map_keyframe: Array, *, new_chain: bool = False) -> int:
-        """Append a keyframe; returns its id, which counts from zero. A new chain is an island until a loop joins it."""
+    def add(
+        self, stamp_ns: int, cloud: Cloud, T_map_keyframe: Array, *, doubt_m2: float = 0.0, new_chain: bool = False
+    ) -> int:
+        """Append a keyframe; returns its id, which counts from zero. A new chain is an island until a loop joins it.
+
+        ``doubt_m2`` is the variance of the step from the one before, in its least sure direction.
+        """
+        cloud = filled(cloud)
         k, used = len(self), int(self._starts[len(self)])
         self._points = grown(self._points, used + len(cloud))
         self._starts = grown(self._starts, k + 2)
@@ -93,6 +105,8 @@ class Keyframes:
         self._starts[k + 1] = used + len(cloud)
         self._poses[k] = T_map_keyframe
         self._walked_m, self._chains = grown(self._walked_m, k + 1), grown(self._chains, k + 1)
+        self._doubt_m2 = grown(self._doubt_m2, k + 1)
+        self._doubt_m2[k] = doubt_m2 + (self._doubt_m2[k - 1] if k else 0.0)
         if new_chain and k:
             self._islands.append(len(self._islands))
         self._chains[k] = len(self._islands) - 1

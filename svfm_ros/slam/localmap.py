@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from svfm_ros.compiled import kernel
-from svfm_ros.correlative import Pyramid, pyramid_from_points
+from svfm_ros.pyramid import Pyramid, blank, draw_walls
 from svfm_ros.slam.keyframes import Pool
 from svfm_ros.slam.preprocess import Cloud
 
@@ -21,15 +21,18 @@ Ints = NDArray[np.int64]
 
 BUCKET_M = 0.15  # side of the cells that points are found by
 MERGE_M = 0.05  # side of the cells in which points become one
+_TRUSTED_M = 4.0  # a point seen from here counts half as much as one seen at arm's length
+_SURE = 0.5  # weight that a point of a merged cloud needs at least
 _COARSE_M = 0.1  # resolution of the coarse search
 COARSE_DEPTH = 4
+UNKNOWN = 90  # score of what was never seen; a wall has 255
 
 
 @dataclass(frozen=True, slots=True)
 class LocalMap:
     """Merged points sorted by bucket; ``starts`` (rows * columns + 1,) says where each bucket begins."""
 
-    points: Array  # (M, 5): x, y, normal x, normal y, how many points it stands for
+    points: Array  # (M, 5): x, y, normal x, normal y, weight: how many points it stands for
     starts: Ints
     columns: int
     origin: Array  # (2,), lower left corner of bucket (0, 0)
@@ -39,22 +42,26 @@ class LocalMap:
 def merged_cloud(pool: Pool, poses: Array, ids: Ints, centre: Array, reach_m: float, cell_m: float) -> Cloud:
     """Points of several keyframes as one cloud, merged by cells; the frame is that of the poses."""
     merged = _merge(pool.points, pool.starts, poses, ids, centre, reach_m, cell_m)
+    merged = merged[merged[:, 4] >= _SURE]
     return Cloud(merged[:, :2].copy(), merged[:, 2:4].copy(), np.zeros(len(merged)))
 
 
 def build_local_map(
-    pool: Pool, poses: Array, ids: Ints, centre: Array, reach_m: float, depth: int = COARSE_DEPTH
+    pool: Pool, poses: Array, ids: Ints, centre: Array, reach_m: float, free: Ints, depth: int = COARSE_DEPTH
 ) -> LocalMap:
     """From the keyframes named by ``ids`` with poses ``(K, 3)``; points farther than the reach are left out.
 
-    ``depth`` is that of the pyramid for the coarse search: deep ones pay for wide windows.
+    The keyframes ``free`` tell which space is free. ``depth`` is that of the pyramid for the coarse search: deep ones
+    pay for wide windows.
     """
     merged = _merge(pool.points, pool.starts, poses, ids, centre, reach_m, MERGE_M)
     low = merged[:, :2].min(axis=0) - BUCKET_M if len(merged) else np.array(centre[:2], dtype=float)
     high = merged[:, :2].max(axis=0) + BUCKET_M if len(merged) else low + BUCKET_M
     columns, rows = (np.ceil((high - low) / BUCKET_M).astype(int) + 1).tolist()
     sorted_points, starts = _sort_into_buckets(merged, low, rows, columns)
-    pyramid = pyramid_from_points(sorted_points[:, :2], _COARSE_M, depth)
+    pyramid = blank(low - _COARSE_M, high + _COARSE_M, _COARSE_M, depth, UNKNOWN)
+    _draw_free(pyramid.levels[0], pool.points, pool.starts, poses, free, pyramid.origin, pyramid.resolution_m)
+    draw_walls(pyramid, _in_map(pool.points, pool.starts, poses, ids, centre, reach_m))
     return LocalMap(sorted_points, starts, columns, low, pyramid)
 
 
@@ -98,11 +105,13 @@ def _merge(
                 table[slot], keys[m] = m, key
                 m += 1
             row = out[table[slot]]
-            row[0] += x
-            row[1] += y
-            row[2] += nx
-            row[3] += ny
-            row[4] += 1.0
+            # Seen from afar, a small error of heading is a large one of place.
+            w = 1.0 / (1.0 + (pool[i, 0] ** 2 + pool[i, 1] ** 2) / _TRUSTED_M**2)
+            row[0] += w * x
+            row[1] += w * y
+            row[2] += w * nx
+            row[3] += w * ny
+            row[4] += w
     for i in range(m):
         row = out[i]
         length = np.sqrt(row[2] * row[2] + row[3] * row[3])
@@ -111,6 +120,50 @@ def _merge(
         row[2] /= length
         row[3] /= length
     return out[:m]
+
+
+@kernel
+def _in_map(pool: NDArray[np.float32], starts: Ints, poses: Array, ids: Ints, centre: Array, reach_m: float) -> Array:
+    """All points of some keyframes in the map's frame, those without a normal as well: ``(N, 2)``."""
+    count = 0
+    for k in ids:
+        count += starts[k + 1] - starts[k]
+    out, m = np.empty((count, 2)), 0
+    for k in ids:
+        c, s = np.cos(poses[k, 2]), np.sin(poses[k, 2])
+        for i in range(starts[k], starts[k + 1]):
+            x = poses[k, 0] + c * pool[i, 0] - s * pool[i, 1]
+            y = poses[k, 1] + s * pool[i, 0] + c * pool[i, 1]
+            if max(abs(x - centre[0]), abs(y - centre[1])) <= reach_m:
+                out[m, 0], out[m, 1] = x, y
+                m += 1
+    return out[:m]
+
+
+@kernel
+def _draw_free(
+    grid: NDArray[np.uint8],
+    pool: NDArray[np.float32],
+    starts: Ints,
+    poses: Array,
+    ids: Ints,
+    origin: Array,
+    resolution_m: float,
+) -> None:
+    """Set to zero what lies between each keyframe and what it saw; a last bit before the wall stays unknown."""
+    height, width = grid.shape
+    for k in ids:
+        c, s = np.cos(poses[k, 2]), np.sin(poses[k, 2])
+        x0, y0 = (poses[k, 0] - origin[0]) / resolution_m, (poses[k, 1] - origin[1]) / resolution_m
+        for i in range(starts[k], starts[k + 1]):
+            dx, dy = c * pool[i, 0] - s * pool[i, 1], s * pool[i, 0] + c * pool[i, 1]
+            length = np.sqrt(dx * dx + dy * dy)
+            dx, dy = dx / length, dy / length
+            for t in range(int(length / resolution_m - 1.5)):
+                column, row = int(x0 + dx * t), int(y0 + dy * t)
+                if column < 0 or row < 0 or column >= width or row >= height:
+                    break
+                grid[row, column] = 0
 
 
 @kernel

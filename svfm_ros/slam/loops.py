@@ -13,11 +13,11 @@ from numpy.typing import NDArray
 
 from svfm_ros import se2
 from svfm_ros.config.slam import SlamConfig
-from svfm_ros.correlative import Window, search
+from svfm_ros.correlative import Window, search, thinned
 from svfm_ros.datatypes import Constraint, Pose2
 from svfm_ros.slam.keyframes import Pool
 from svfm_ros.slam.localmap import merged_cloud
-from svfm_ros.slam.match import Guess, refine
+from svfm_ros.slam.match import Guess, honest, refine
 from svfm_ros.slam.preprocess import Cloud
 from svfm_ros.slam.submap import Submap
 from svfm_ros.slam.uncertainty import information_with_floor
@@ -28,6 +28,11 @@ Array = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
 _SEARCH_POINTS = 300
+_KNOWN_M, _KNOWN_RAD = 0.5, 0.2  # how far off a place may be that a loop closure led to before
+_EASE = 0.1  # so much less does a closure need to convince there
+_DRIFT_PER_M, _DRIFT_RAD_PER_M = 0.03, 0.01
+_MOST_REACH_M = 8.0
+_SIDE_M = 2.0  # a place may be recognised from so far beside the old path
 _CELL_M = 0.1  # the query's points are merged by cells of this size
 _FLOOR = np.array([0.02, 0.02, 0.004])  # no closure is trusted more than this: m, m, rad
 
@@ -39,6 +44,7 @@ class MapView:
     pool: Pool
     poses: Array  # (K, 3)
     walked_m: Array  # (K,), length of the path up to each keyframe
+    doubt_m2: Array  # (K,), sum of the steps' variances up to each keyframe
     islands: Ints  # (K,), equal for keyframes whose relative pose is known
 
 
@@ -92,22 +98,33 @@ class LoopSearch:
         """The submap, if the query may lie inside it after all the drift that the way since then allows."""
         span, here = submap.span, view.poses[query.anchor]
         gaps = np.hypot(*(view.poses[span.first : span.last, :2] - here[:2]).T)
-        known = bool(np.any((query.near >= span.first) & (query.near < span.last)))
-        walk_m = 0.0 if known else float(view.walked_m[query.anchor] - view.walked_m[span.last - 1])
-        reach_m, turn_rad = min(0.5 + 0.03 * walk_m, 8.0), min(0.2 + 0.01 * walk_m, np.pi)
-        if gaps.min() > reach_m + 2.0:
+        reach_m, turn_rad = self._drift(view, query, submap)
+        if gaps.min() > reach_m + _SIDE_M:
             return None
         T_anchor_query = Pose2.from_array(se2.relative(view.poses[span.anchor], here))
-        return Candidate(submap, Guess(T_anchor_query, reach_m, turn_rad), float(gaps.min()))
+        return Candidate(submap, Guess(T_anchor_query, reach_m, turn_rad, reach_m, turn_rad), float(gaps.min()))
+
+    def _drift(self, view: MapView, query: Query, submap: Submap) -> tuple[float, float]:
+        """How far off the query may be, as seen from the submap: metres and radians."""
+        span = submap.span
+        if np.any((query.near >= span.first) & (query.near < span.last)):
+            return _KNOWN_M, _KNOWN_RAD
+        walk_m = float(view.walked_m[query.anchor] - view.walked_m[span.last - 1])
+        doubt_m = 2.0 * float(np.sqrt(view.doubt_m2[query.anchor] - view.doubt_m2[span.last - 1]))
+        reach_m = _KNOWN_M + _DRIFT_PER_M * walk_m + doubt_m
+        return min(reach_m, _MOST_REACH_M), min(_KNOWN_RAD + _DRIFT_RAD_PER_M * walk_m, np.pi)
 
     def _close(self, cloud: Cloud, candidate: Candidate, query: Query) -> Constraint | None:
         guess, target = candidate.guess, candidate.submap.target
         window = Window(guess.T_map_scan, guess.reach_m, guess.turn_rad)
-        fit = search(target.pyramid, cloud.points, window, self._config.loop_min_score, _SEARCH_POINTS)
+        ease = _EASE if guess.reach_m <= _KNOWN_M else 0.0
+        points = thinned(cloud.points, _SEARCH_POINTS)
+        fit = search(target.pyramid, points, window, self._config.loop_min_score - ease)
         if fit is None:
             return None
-        match = refine(cloud, target, fit.T_target_source, guess)
-        if match.inlier_ratio < self._config.loop_min_inliers:
+        match = refine(cloud, target, fit.T_target_source)
+        if match.inlier_ratio < self._config.loop_min_inliers - ease:
             return None
+        match = honest(match, cloud, target, guess)
         information = information_with_floor(match.information, _FLOOR)
         return Constraint(candidate.submap.span.anchor, query.anchor, match.T_target_source, information, "loop")

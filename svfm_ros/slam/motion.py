@@ -15,7 +15,9 @@ __all__ = ["Motion", "MotionHint"]
 Array = NDArray[np.float64]
 
 _SLACK_M, _SLACK_RAD = 0.2, 0.15  # the window is never smaller than this
-_MOST_REACH_M = 2.0
+_SPREAD_M, _SPREAD_M_S = 0.1, 0.2  # how far a guess is off at once, and more with every second
+_SPREAD_RAD, _SPREAD_RAD_S = 0.1, 0.3
+_MOST_REACH_M, _MOST_TURN_RAD = 2.0, 1.8
 _TRUSTED_S = 0.5  # a velocity holds for this long, or for twice the time it was measured over
 
 
@@ -40,12 +42,12 @@ class Motion:
         if hint is not None:
             told = hint.T_previous_now.as_array()
             moved = np.where(np.isfinite(told), told, moved)
-        return Guess(T_map_previous @ Pose2.from_array(moved), *self._window(gap_s))
+        return Guess(T_map_previous @ Pose2.from_array(moved), *self._window(gap_s), *_spread(gap_s))
 
     def spread(self, gap_s: float) -> Array:
-        """Covariance ``(3, 3)`` that a guess adds over ``gap_s``; the window is four standard deviations wide."""
-        reach_m, turn_rad = self._window(gap_s)
-        return np.diag(np.array([reach_m, reach_m, turn_rad]) ** 2 / 16.0)
+        """Covariance ``(3, 3)`` that a guess adds over ``gap_s``."""
+        spread_m, spread_rad = _spread(gap_s)
+        return np.diag(np.array([spread_m, spread_m, spread_rad]) ** 2)
 
     def measured(self, T_previous_now: Pose2, gap_s: float) -> Array:
         """The velocity ``(3,)`` of a motion that took ``gap_s``."""
@@ -59,9 +61,14 @@ class Motion:
     def _window(self, gap_s: float) -> tuple[float, float]:
         """How far the guess may be off after ``gap_s``: metres and radians."""
         reach_m = min(_SLACK_M + 0.5 * self._config.max_speed_m_s * gap_s, _MOST_REACH_M)
-        return reach_m, min(_SLACK_RAD + 0.5 * self._config.max_turn_rate_rad_s * gap_s, float(np.pi))
+        return reach_m, min(_SLACK_RAD + 0.5 * self._config.max_turn_rate_rad_s * gap_s, _MOST_TURN_RAD)
 
     def forget(self) -> None:
         """Nothing is known any more: stand still."""
         self.twist = np.zeros(3)
         self._measured_s = 0.0
+
+
+def _spread(gap_s: float) -> tuple[float, float]:
+    """Standard deviations of a guess after ``gap_s``: metres and radians."""
+    return _SPREAD_M + _SPREAD_M_S * gap_s, _SPREAD_RAD + _SPREAD_RAD_S * gap_s

@@ -9,12 +9,14 @@ from svfm_ros.compiled import kernel
 from svfm_ros.config.slam import SlamConfig
 from svfm_ros.datatypes import Scan
 
-__all__ = ["Cloud", "cloud_from_scan", "undistorted"]
+__all__ = ["Cloud", "cloud_from_scan", "filled", "undistorted"]
 
 Array = NDArray[np.float64]
 
 _NORMAL_BEAMS = 8  # neighbours to either side that may speak for a normal
 _NORMAL_RADIUS_M = 0.12
+_GRAZING_M, _GRAZING_SPREAD_M = 4.0, 0.02
+_GAP_M, _WIDEST_GAP_M = 0.08, 2.0  # gaps on a wall are filled to the first, if not wider than the second
 _FLATNESS = 0.15  # least over greatest spread of the neighbours; above it there is no line to speak of
 
 
@@ -43,6 +45,11 @@ def cloud_from_scan(scan: Scan, twist: Array, config: SlamConfig) -> Cloud:
     )
     normals = _normals(points, spacing)
     return Cloud(*_thin(points, normals, times_s, config.thinning_m, config.max_points))
+
+
+def filled(cloud: Cloud) -> Cloud:
+    """The cloud with points put between neighbours on one wall, where a coarse scan leaves wide gaps."""
+    return Cloud(*_fill(cloud.points, cloud.normals, cloud.times_s, _GAP_M, _WIDEST_GAP_M))
 
 
 def undistorted(cloud: Cloud, old_twist: Array, new_twist: Array) -> Cloud:
@@ -83,31 +90,39 @@ def _to_points(
 
 
 @kernel
+def _line_through(points: Array, i: int, first: int, last: int, radius: float) -> tuple[int, float, float, float]:
+    """Line through the points first … last within a radius of point i: how many, spread along, spread across, angle."""
+    k, sx, sy, sxx, sxy, syy = 0, 0.0, 0.0, 0.0, 0.0, 0.0
+    for j in range(first, last + 1):
+        dx, dy = points[j, 0] - points[i, 0], points[j, 1] - points[i, 1]
+        if dx * dx + dy * dy <= radius * radius:
+            k += 1
+            sx += dx
+            sy += dy
+            sxx += dx * dx
+            sxy += dx * dy
+            syy += dy * dy
+    cxx, cxy, cyy = sxx / k - (sx / k) ** 2, sxy / k - sx * sy / (k * k), syy / k - (sy / k) ** 2
+    half, root = 0.5 * (cxx + cyy), np.sqrt(0.25 * (cxx - cyy) ** 2 + cxy * cxy)
+    return k, np.sqrt(half + root), np.sqrt(max(half - root, 0.0)), 0.5 * np.arctan2(2.0 * cxy, cxx - cyy)
+
+
+@kernel
 def _normals(points: Array, spacing: Array) -> Array:
+    """From close neighbours; where beams graze a wall and lie far apart, from the next beams, if they form a line."""
     n = len(points)
     normals = np.zeros((n, 2))
     for i in range(n):
-        x, y = points[i, 0], points[i, 1]
+        first, last = max(0, i - _NORMAL_BEAMS), min(n - 1, i + _NORMAL_BEAMS)
         radius = max(_NORMAL_RADIUS_M, 3.0 * spacing[i])
-        k, sx, sy, sxx, sxy, syy = 0, 0.0, 0.0, 0.0, 0.0, 0.0
-        for j in range(max(0, i - _NORMAL_BEAMS), min(n, i + _NORMAL_BEAMS + 1)):
-            dx, dy = points[j, 0] - x, points[j, 1] - y
-            if dx * dx + dy * dy <= radius * radius:
-                k += 1
-                sx += dx
-                sy += dy
-                sxx += dx * dx
-                sxy += dx * dy
-                syy += dy * dy
-        if k < 3:
-            continue
-        cxx, cxy, cyy = sxx / k - (sx / k) ** 2, sxy / k - sx * sy / (k * k), syy / k - (sy / k) ** 2
-        half, root = 0.5 * (cxx + cyy), np.sqrt(0.25 * (cxx - cyy) ** 2 + cxy * cxy)
-        if root <= 0.0 or half - root > _FLATNESS * _FLATNESS * (half + root):
-            continue
-        angle = 0.5 * np.arctan2(2.0 * cxy, cxx - cyy)  # of the line
+        k, along, across, angle = _line_through(points, i, first, last, radius)
+        if k < 3 or across > _FLATNESS * along:
+            first, last = max(0, i - 2), min(n - 1, i + 2)
+            k, along, across, angle = _line_through(points, i, first, last, _GRAZING_M)
+            if k < 4 or across > _GRAZING_SPREAD_M or across > _FLATNESS * along:
+                continue
         nx, ny = -np.sin(angle), np.cos(angle)
-        sign = -1.0 if nx * x + ny * y > 0.0 else 1.0
+        sign = -1.0 if nx * points[i, 0] + ny * points[i, 1] > 0.0 else 1.0
         normals[i, 0], normals[i, 1] = sign * nx, sign * ny
     return normals
 
@@ -138,6 +153,38 @@ def _thin(points: Array, normals: Array, times: Array, step: float, most: int) -
         if m <= most or step > 10.0:
             return out_p[:m].copy(), out_n[:m].copy(), out_t[:m].copy()
         step *= max(1.05, m / most * 0.9)
+
+
+@kernel
+def _on_one_wall(points: Array, normals: Array, i: int, widest: float) -> bool:
+    """Whether the way from point i to the next runs along both their surfaces."""
+    dx, dy = points[i + 1, 0] - points[i, 0], points[i + 1, 1] - points[i, 1]
+    length = np.sqrt(dx * dx + dy * dy)
+    alike = normals[i, 0] * normals[i + 1, 0] + normals[i, 1] * normals[i + 1, 1]
+    off = max(abs(dx * normals[i, 0] + dy * normals[i, 1]), abs(dx * normals[i + 1, 0] + dy * normals[i + 1, 1]))
+    return bool(length <= widest and alike > 0.95 and off < min(0.2 * length, 0.06))
+
+
+@kernel
+def _fill(points: Array, normals: Array, times: Array, gap: float, widest: float) -> tuple[Array, Array, Array]:
+    n = len(points)
+    extra = np.zeros(n, dtype=np.int64)
+    for i in range(n - 1):
+        if _on_one_wall(points, normals, i, widest):
+            length = np.sqrt((points[i + 1, 0] - points[i, 0]) ** 2 + (points[i + 1, 1] - points[i, 1]) ** 2)
+            extra[i] = int(length / gap)
+    m = n + extra.sum()
+    out_p, out_n, out_t = np.empty((m, 2)), np.empty((m, 2)), np.empty(m)
+    at = 0
+    for i in range(n):
+        for j in range(extra[i] + 1):
+            share = j / (extra[i] + 1)
+            k = i + 1 if j else i
+            out_p[at] = points[i] + share * (points[k] - points[i])
+            out_n[at] = normals[i] if share < 0.5 else normals[k]
+            out_t[at] = times[i]
+            at += 1
+    return out_p, out_n, out_t
 
 
 @kernel

@@ -24,7 +24,7 @@ from svfm_ros.slam.motion import MotionHint
 from svfm_ros.slam.preprocess import Cloud, cloud_from_scan
 from svfm_ros.slam.submap import Submaps, SubmapSpan
 from svfm_ros.slam.tracker import Tracker
-from svfm_ros.slam.uncertainty import information_with_floor, turned
+from svfm_ros.slam.uncertainty import covariance_of, information_with_floor, turned
 
 __all__ = ["Slam"]
 
@@ -32,6 +32,7 @@ Array = NDArray[np.float64]
 
 _FEWEST_POINTS = 20
 _LOCAL_REACH_M = 25.0
+_FREE = 15  # so many of the newest near keyframes tell which space is free
 _NEW_VIEW = 0.6  # a smaller share of inliers asks for a keyframe before its time
 _NEW_VIEW_M, _NEW_VIEW_RAD = 0.1, 0.15
 _ODOMETRY_FLOOR = np.array([0.01, 0.01, 0.002])  # no step is trusted more than this: m, m, rad
@@ -140,7 +141,8 @@ class Slam:
         before, new_chain = len(self._keyframes) - 1, match is None
         if new_chain and before >= 0:
             self._finish_submap(self._submaps.close(before + 1))
-        k = self._keyframes.add(scan.stamp_ns, cloud, pose, new_chain=new_chain)
+        doubt_m2 = 0.0 if match is None else float(np.linalg.eigvalsh(covariance_of(match.information)[:2, :2])[-1])
+        k = self._keyframes.add(scan.stamp_ns, cloud, pose, doubt_m2=doubt_m2, new_chain=new_chain)
         self._history.add(scan.stamp_ns, k, np.zeros(3))
         self._placed_ns = scan.stamp_ns
         self.counters["keyframes"] += 1
@@ -165,7 +167,9 @@ class Slam:
         walk_m = config.local_keyframes * config.keyframe_distance_m
         self._near = self._keyframes.near(k, config.local_keyframes, walk_m, _LOCAL_REACH_M)
         poses = self._keyframes.poses
-        self._local = build_local_map(self._keyframes.pool, poses, self._near, poses[k], _LOCAL_REACH_M)
+        self._local = build_local_map(
+            self._keyframes.pool, poses, self._near, poses[k], _LOCAL_REACH_M, self._near[-_FREE:]
+        )
 
     def _lose(
         self, scan: Scan, cloud: Cloud, match: MatchResult, gap_s: float, correction: Correction | None
@@ -194,8 +198,8 @@ class Slam:
         self._hand_over(query)
 
     def _hand_over(self, query: Query | None, last_one: bool = False) -> None:
-        keyframes = self._keyframes
-        view = MapView(keyframes.pool, keyframes.poses.copy(), keyframes.walked_m.copy(), keyframes.islands)
+        keyframes, doubt_m2 = self._keyframes, self._keyframes.doubt_m2.copy()
+        view = MapView(keyframes.pool, keyframes.poses.copy(), keyframes.walked_m.copy(), doubt_m2, keyframes.islands)
         self._backend.submit(Job(view, tuple(self._odometry), tuple(self._finished), query, last_one))
         self._odometry, self._finished = [], []
 

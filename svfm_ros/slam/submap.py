@@ -52,7 +52,9 @@ class Submap:
 def draw(span: SubmapSpan, pool: Pool, poses: Array) -> Submap:
     """Finish a submap with the poses ``(K, 3)`` of now."""
     relative = se2.relative(poses[span.anchor], poses[: span.last])
-    return Submap(span, build_local_map(pool, relative, span.keyframes(), np.zeros(2), _REACH_M, _DEPTH))
+    return Submap(
+        span, build_local_map(pool, relative, span.keyframes(), np.zeros(2), _REACH_M, span.keyframes(), _DEPTH)
+    )
 
 
 class Submaps:

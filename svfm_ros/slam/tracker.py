@@ -6,7 +6,7 @@ from numpy.typing import NDArray
 from svfm_ros.config.slam import SlamConfig
 from svfm_ros.datatypes import MatchResult, Pose2
 from svfm_ros.slam.localmap import LocalMap
-from svfm_ros.slam.match import Guess, coarse, refine
+from svfm_ros.slam.match import Guess, honest, lay, refine
 from svfm_ros.slam.motion import Motion, MotionHint
 from svfm_ros.slam.preprocess import Cloud, undistorted
 from svfm_ros.slam.uncertainty import covariance_of
@@ -16,7 +16,7 @@ __all__ = ["Tracked", "Tracker"]
 Array = NDArray[np.float64]
 
 _DOUBTFUL = 0.6  # share of inliers below which a wider window is tried
-_BETTER = 0.05  # and by how much it must do better
+_BETTER = 0.15  # and by how much it must do better
 _START_SPREAD = np.array([0.01, 0.01, 0.002])
 
 
@@ -42,12 +42,12 @@ class Tracker:
     ) -> Tracked:
         """Place a scan that was undistorted with ``motion.twist``; whether the place is good is for others to say."""
         guess = self.motion.guess(T_map_previous, gap_s, hint)
-        match = self._match(cloud, target, guess)
+        match = self._match(cloud, target, guess, T_map_previous)
         if cloud.times_s[-1] > 0.0:  # the sweep took time: undo the motion that was found rather than the one guessed
             twist = self.motion.measured(T_map_previous.inverse() @ match.T_target_source, gap_s)
             cloud = undistorted(cloud, self.motion.twist, twist)
-            match = refine(cloud, target, match.T_target_source, guess)
-        return Tracked(cloud, match)
+            match = refine(cloud, target, match.T_target_source)
+        return Tracked(cloud, honest(match, cloud, target, guess))
 
     def accept(self, match: MatchResult, T_map_previous: Pose2, gap_s: float) -> None:
         """Go on from here: velocity and covariance."""
@@ -65,10 +65,9 @@ class Tracker:
         self.motion.forget()
         self.covariance = np.diag(_START_SPREAD**2)
 
-    def _match(self, cloud: Cloud, target: LocalMap, guess: Guess) -> MatchResult:
-        match = refine(cloud, target, coarse(cloud, target, guess), guess)
+    def _match(self, cloud: Cloud, target: LocalMap, guess: Guess, T_map_previous: Pose2) -> MatchResult:
+        match = lay(cloud, target, guess)
         if match.inlier_ratio >= _DOUBTFUL:
             return match
-        wide = guess.widened()
-        again = refine(cloud, target, coarse(cloud, target, wide), wide)
+        again = lay(cloud, target, guess.widened(T_map_previous))
         return again if again.inlier_ratio > match.inlier_ratio + _BETTER else match
