@@ -2,13 +2,23 @@
 
 from dataclasses import dataclass, field
 
+from svfm_ros.config.forecast import ForecastConfig, PathTrainConfig, WalkModelConfig
 from svfm_ros.config.options import check, option
 from svfm_ros.config.raster import RasterConfig
 from svfm_ros.config.sim import SimConfig
 from svfm_ros.config.slam import SlamConfig
-from svfm_ros.config.walks import RecorderConfig
+from svfm_ros.config.walks import PlacesConfig, RecorderConfig, WindowsConfig
 
-__all__ = ["NODE_CONFIGS", "BagRecorderConfig", "CloudConfig", "PlayerConfig", "SimNodeConfig", "SlamNodeConfig"]
+__all__ = [
+    "NODE_CONFIGS",
+    "BagRecorderConfig",
+    "CloudConfig",
+    "ForecastNodeConfig",
+    "PlayerConfig",
+    "SimNodeConfig",
+    "SlamNodeConfig",
+    "TrainerNodeConfig",
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,10 +113,55 @@ class SlamNodeConfig:
         check(self)
 
 
+@dataclass(frozen=True, slots=True)
+class TrainerNodeConfig:
+    """Walks in, a model out that is never worse than the one before."""
+
+    store: str = option("", "folder of the recorded walks; empty: nothing is trained", read_only=True)
+    model: str = option("", "file of the model; empty: model.pt in the store's folder", read_only=True)
+    places: str = option("", "places.yaml with names for places; others are found where walks end", read_only=True)
+    resident: str = option("", "learn the walks of this person; empty: of all", read_only=True)
+    device: str = option("auto", "where to train: auto, cpu or cuda:N", read_only=True)
+    min_walks: int = option(8, "train from so many walks on", low=2, high=100000)
+    min_new_walks: int = option(4, "train again when so many walks are new", low=1, high=100000)
+    min_interval_s: float = option(20.0, "wait at least so long between two trainings, s", low=0.0, high=86400.0)
+    look_s: float = option(30.0, "look into the store for walks of other programs so often, s", low=1.0, high=86400.0)
+    held_out_share: float = option(0.2, "share of the walks a model is judged on", low=0.05, high=0.5)
+    slack: float = option(0.02, "a model this much worse on held-out walks is no worse, nats per step", low=0.0)
+    niceness: int = option(10, "how far training stands back for others", low=0, high=19, read_only=True)
+    windows: WindowsConfig = field(default_factory=WindowsConfig)
+    fields: WalkModelConfig = field(default_factory=WalkModelConfig)
+    training: PathTrainConfig = field(default_factory=PathTrainConfig)
+    found: PlacesConfig = field(default_factory=PlacesConfig)
+
+    def __post_init__(self) -> None:
+        check(self)
+
+
+@dataclass(frozen=True, slots=True)
+class ForecastNodeConfig:
+    """Poses in, forecasts out."""
+
+    model: str = option("", "model to begin with; empty: wait for one on the topic model", read_only=True)
+    places: str = option("", "places.yaml; empty: the places that came with the model", read_only=True)
+    device: str = option("auto", "where the model runs: auto, cpu or cuda:N", read_only=True)
+    rate: float = option(10.0, "forecasts a second at most", low=0.1, high=100.0)
+    what_if_hour: float | None = option(None, "also forecast as if it were this hour of the day", low=0.0, high=24.0)
+    silent_s: float = option(2.0, "what was drawn goes away when no pose came for so long, s", low=0.1, high=3600.0)
+    walls: bool = option(True, "paths through walls of the map are drawn anew")
+    forecast: ForecastConfig = field(default_factory=ForecastConfig)
+    recorder: RecorderConfig = field(default_factory=RecorderConfig)
+
+    def __post_init__(self) -> None:
+        check(self)
+
+
 NODE_CONFIGS: dict[str, type] = {
     "player": PlayerConfig,
     "recorder": BagRecorderConfig,
     "sim_node": SimNodeConfig,
     "slam_node": SlamNodeConfig,
+    "trainer_node": TrainerNodeConfig,
+    "forecast_node": ForecastNodeConfig,
 }
 """What each node can be told, by its executable."""

@@ -10,7 +10,7 @@ from collections.abc import Callable
 
 from svfm_ros.clock import NS_PER_S
 
-__all__ = ["Pacer"]
+__all__ = ["Budget", "Pacer"]
 
 
 class Pacer:
@@ -86,3 +86,19 @@ class Pacer:
 
     def _move_anchor(self) -> None:
         self._anchor_ns, self._anchor_s = self._recorded_now_ns(), self._now()
+
+
+class Budget:
+    """Holds work to so many times a second; who comes a little early because the last one was late need not wait."""
+
+    def __init__(self) -> None:
+        self._due_s, self._period_s = 0.0, 0.0
+
+    def wait_s(self, rate_hz: float, now_s: float) -> float:
+        """How long to wait before the next piece of work."""
+        self._period_s = 1.0 / rate_hz
+        return min(max(self._due_s - now_s, 0.0), self._period_s)
+
+    def spend(self, now_s: float) -> None:
+        """A piece of work begins."""
+        self._due_s = max(self._due_s, now_s - self._period_s) + self._period_s

@@ -89,6 +89,10 @@ class Forecaster:
             known=bool(self._near.query(here)[0] <= config.known_radius_m),
         )
 
+    def set_walls(self, walls: OccupancyGrid | None) -> None:
+        """From now on another map, in the frame of the walks."""
+        self._walls = None if walls is None else Walls.of(walls)
+
     def belief(self, walk_so_far: Walk, hour: float | None = None) -> Belief | None:
         """What the walk so far says; None where it is shorter than one step."""
         seen = on_ticks(walk_so_far, self.file.model.dt_s)
