@@ -1,7 +1,7 @@
 """SLAM over a whole recording at a desk: the same ``Slam`` as live, scan after scan, with the time each took."""
 
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -11,10 +11,11 @@ from svfm_ros.config.raster import RasterConfig
 from svfm_ros.config.slam import SlamConfig
 from svfm_ros.datatypes import OccupancyGrid, Pose2, Scan
 from svfm_ros.slam.history import Trajectory
-from svfm_ros.slam.raster import MapRaster
+from svfm_ros.slam.raster import MapRaster, echoes
 from svfm_ros.slam.slam import Slam
+from svfm_ros.slam.trajectory import twists
 
-__all__ = ["DrawnLoop", "SlamRun", "draw_grid", "run_slam"]
+__all__ = ["DrawnLoop", "SlamRun", "draw_grid", "run_slam", "seen_points"]
 
 Array = NDArray[np.float64]
 
@@ -86,12 +87,24 @@ def run_slam(
 def draw_grid(scans: Iterable[Scan], trajectory: Trajectory, config: RasterConfig | None = None) -> OccupancyGrid:
     """The occupancy grid from all scans that have a pose; scans and poses are joined by their stamps."""
     raster = MapRaster(config)
+    for scan, k, twist in _placed(scans, trajectory):
+        raster.put(k, Pose2.from_array(trajectory.poses[k]), scan, twist)
+    return raster.grid()
+
+
+def seen_points(scans: Iterable[Scan], trajectory: Trajectory, range_max_m: float = 30.0) -> dict[int, Array]:
+    """What each placed scan saw, by its stamp: ``(N, 2)`` in the sensor's frame, motion during the sweep taken out."""
+    return {scan.stamp_ns: echoes(scan, range_max_m, twist) for scan, _, twist in _placed(scans, trajectory)}
+
+
+def _placed(scans: Iterable[Scan], trajectory: Trajectory) -> Iterator[tuple[Scan, int, Array]]:
+    """Scans that have a pose, its row, and the motion during the sweep."""
     row = {int(stamp): k for k, stamp in enumerate(trajectory.stamps_ns)}
+    motion = twists(trajectory.stamps_ns, trajectory.poses)
     for scan in scans:
         k = row.pop(scan.stamp_ns, None)
         if k is not None:
-            raster.put(k, Pose2.from_array(trajectory.poses[k]), scan)
-    return raster.grid()
+            yield scan, k, motion[k]
 
 
 def _loops(slam: Slam) -> tuple[DrawnLoop, ...]:

@@ -12,11 +12,12 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from svfm_ros import se2
 from svfm_ros.compiled import kernel
 from svfm_ros.config.raster import RasterConfig
 from svfm_ros.datatypes import OccupancyGrid, Pose2, Scan
 
-__all__ = ["MapRaster", "render_map"]
+__all__ = ["MapRaster", "echoes", "render_map"]
 
 Array = NDArray[np.float64]
 Counts = NDArray[np.int32]
@@ -46,9 +47,9 @@ class MapRaster:
     def __len__(self) -> int:
         return len(self._scans)
 
-    def put(self, key: int, T_map_base: Pose2, scan: Scan) -> None:
-        """Draw a scan; one that is there under the same key is replaced."""
-        self.put_points(key, T_map_base, _echoes(scan, self.config.range_max_m))
+    def put(self, key: int, T_map_base: Pose2, scan: Scan, twist: Array | None = None) -> None:
+        """Draw a scan; one that is there under the same key is replaced. ``twist`` is the motion during the sweep."""
+        self.put_points(key, T_map_base, echoes(scan, self.config.range_max_m, twist))
 
     def put_points(self, key: int, T_map_base: Pose2, points: Array | NDArray[np.float32]) -> None:
         """The same for echoes ``(N, 2)`` in the sensor's frame."""
@@ -149,13 +150,20 @@ def render_map(
     return raster.grid()
 
 
-def _echoes(scan: Scan, range_max_m: float) -> Array:
-    """Echoes ``(N, 2)`` in the sensor's frame; beams without one say nothing about what is free."""
+def echoes(scan: Scan, range_max_m: float, twist: Array | None = None) -> Array:
+    """Echoes ``(N, 2)`` in the sensor's frame at the first beam; beams without one say nothing about what is free.
+
+    ``twist`` (3,) is the sensor's motion during the sweep: vx, vy, omega per second, in its own axes.
+    """
     ranges = scan.ranges.astype(np.float64)
     with np.errstate(invalid="ignore"):
         good = (ranges >= scan.range_min) & (ranges < min(scan.range_max, range_max_m))
     angles = scan.angles()[good]
-    return np.asarray(ranges[good, None] * np.stack([np.cos(angles), np.sin(angles)], axis=-1))
+    points = np.asarray(ranges[good, None] * np.stack([np.cos(angles), np.sin(angles)], axis=-1))
+    if twist is None or not scan.time_increment_s:
+        return points
+    moved = se2.exp(np.flatnonzero(good)[:, None] * scan.time_increment_s * twist)  # (N, 3)
+    return se2.apply(moved, points[:, None])[:, 0]
 
 
 @kernel

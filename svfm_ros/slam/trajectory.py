@@ -9,7 +9,7 @@ from svfm_ros import se2
 from svfm_ros.clock import NS_PER_S
 from svfm_ros.errors import DataError
 
-__all__ = ["load_tum", "poses_at", "save_tum"]
+__all__ = ["load_tum", "poses_at", "save_tum", "twists"]
 
 Array = NDArray[np.float64]
 Stamps = NDArray[np.int64]
@@ -57,6 +57,21 @@ def poses_at(wanted_ns: ArrayLike, stamps_ns: ArrayLike, poses: ArrayLike) -> Ar
     share = np.clip((wanted - stamps[before]) / span, 0.0, 1.0)[:, None]
     motion = se2.log(se2.relative(trajectory[before], trajectory[after]))
     return se2.compose(trajectory[before], se2.exp(share * motion))
+
+
+def twists(stamps_ns: ArrayLike, poses: ArrayLike, longest_gap_s: float = 0.5) -> Array:
+    """Velocity ``(T, 3)`` (vx, vy, omega per second, in the pose's own axes) from each pose to the next.
+
+    Zero where the next pose is farther away in time than ``longest_gap_s``; the last has that of the one before.
+    """
+    stamps, trajectory = np.asarray(stamps_ns, dtype=np.int64), np.asarray(poses, dtype=float).reshape(-1, 3)
+    if len(stamps) < 2:
+        return np.zeros((len(stamps), 3))
+    seconds = np.diff(stamps) / NS_PER_S
+    motion = se2.log(se2.relative(trajectory[:-1], trajectory[1:]))
+    usable = (seconds > 0) & (seconds <= longest_gap_s)
+    velocity = np.where(usable[:, None], motion / np.where(usable, seconds, 1.0)[:, None], 0.0)
+    return np.concatenate([velocity, velocity[-1:]])
 
 
 def _seconds(stamp_ns: int) -> str:

@@ -3,9 +3,10 @@
 import numpy as np
 import pytest
 
+from svfm_ros import se2
 from svfm_ros.config.raster import RasterConfig
 from svfm_ros.datatypes import OccupancyGrid, Pose2, Scan
-from svfm_ros.slam.raster import MapRaster, render_map
+from svfm_ros.slam.raster import MapRaster, echoes, render_map
 
 HALF = np.array([3.0, 2.0])  # an empty room, 6 m by 4 m around the origin
 
@@ -72,6 +73,20 @@ def test_a_move_below_half_a_cell_draws_nothing() -> None:
     raster.put(0, Pose2(), scan_at(Pose2()))
     assert raster.move({0: Pose2(0.03, 0.0, 0.0), 7: Pose2()}) == 0
     assert raster.move({0: Pose2(0.06, 0.0, 0.0)}) == 1
+
+
+def test_motion_during_a_sweep_is_taken_out() -> None:
+    """A sensor that drives and turns while it sweeps sees the same walls as one that stands."""
+    twist, beam_s = np.array([1.0, 0.3, 1.5]), 0.1 / 720
+    start = Pose2(0.3, -0.4, 0.7)
+    poses = [start @ Pose2.from_array(se2.exp(i * beam_s * twist)) for i in range(720)]
+    ranges = np.array([scan_at(p).ranges[i] for i, p in enumerate(poses)])
+    scan = Scan(0, ranges, -np.pi, 2 * np.pi / 720, 0.05, 20.0, 0.1, beam_s)
+    for points, worst in ((echoes(scan, 20.0, twist), 1e-4), (echoes(scan, 20.0), 0.5)):
+        placed = start.apply(points)
+        off = np.abs(np.max(np.abs(placed) - HALF, axis=1))  # how far from the nearest wall
+        assert off.max() < worst
+    assert off.max() > 0.03, "without the correction the walls are bent"
 
 
 def test_someone_who_passed_by_does_not_stay_in_the_map() -> None:

@@ -5,8 +5,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from svfm_ros import se2
 from svfm_ros.errors import DataError
-from svfm_ros.slam.trajectory import load_tum, poses_at, save_tum
+from svfm_ros.slam.trajectory import load_tum, poses_at, save_tum, twists
 
 
 def test_a_trajectory_comes_back_with_all_its_nanoseconds(tmp_path: Path) -> None:
@@ -45,3 +46,11 @@ def test_poses_between_stamps_lie_on_the_way() -> None:
     np.testing.assert_allclose(at[2], [2.0, 2.0, -3.0], atol=1e-12)
     middle = poses_at([5], stamps, poses)[0]
     assert abs(middle[2]) == pytest.approx(np.pi), "the short way round"
+
+
+def test_velocities_are_those_of_the_way_to_the_next_pose() -> None:
+    twist = np.array([1.0, -0.5, 0.8])
+    stamps = np.array([0, 100, 300, 5000]) * 1_000_000
+    poses = se2.exp((stamps / 1e9)[:, None] * twist)
+    np.testing.assert_allclose(twists(stamps, poses), [twist, twist, np.zeros(3), np.zeros(3)], atol=1e-9)
+    assert twists(stamps[:1], poses[:1]).shape == (1, 3)
