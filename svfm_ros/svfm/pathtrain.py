@@ -19,6 +19,7 @@ from svfm_ros.config.forecast import PathTrainConfig, WalkModelConfig
 from svfm_ros.datatypes import WalkWindows
 from svfm_ros.errors import DataError
 from svfm_ros.svfm.anchors import Anchors, anchor_loss, draw_anchors
+from svfm_ros.svfm.gating import fit_gate
 from svfm_ros.svfm.pathlik import WalkBatch, filter_walks, log_likelihood
 from svfm_ros.svfm.walkmodel import WalkModel
 
@@ -115,6 +116,7 @@ def _one(
     else:
         model, group = _copy(start), None
     curve = _fit(model, walks, group, config, seed, progress)
+    fit_gate(model, walks, seed % 2**31)
     with torch.no_grad():
         nll = held_out_nll(model, walks)
         use = _use(model, walks)

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from svfm_ros.svfm.belief import Hidden
 from svfm_ros.svfm.pathlik import CLIP, NOT_YET
 from svfm_ros.svfm.tables import FieldTable
-from svfm_ros.svfm.walkmodel import WalkModel
+from svfm_ros.svfm.walkmodel import TIME_GAIN, WalkModel
 
 __all__ = ["PathSampler", "SampledWalks"]
 
@@ -47,7 +47,7 @@ class PathSampler:
     def prior(self, xy: NDArray[np.float64], hour: float) -> NDArray[np.float64]:
         """Share of each field (S, K) for people at positions (S, 2) at a local hour."""
         angle = 2.0 * np.pi * hour / 24.0
-        tod = np.broadcast_to(np.array([np.cos(angle), np.sin(angle)], dtype=np.float32), (len(xy), 2))
+        tod = np.broadcast_to(TIME_GAIN * np.array([np.cos(angle), np.sin(angle)], dtype=np.float32), (len(xy), 2))
         x = np.concatenate([(xy.astype(np.float32) - self._shift) / np.float32(self.config.unit_m), tod], axis=1)
         for i, (w, b) in enumerate(self._gate):
             x = (np.tanh(x) if i else x) @ w + b

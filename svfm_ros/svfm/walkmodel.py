@@ -19,7 +19,7 @@ from svfm_ros.errors import DataError
 from svfm_ros.svfm.cyclic import time_tuple
 from svfm_ros.svfm.fields import FieldNet, FieldParams, StackedMLP
 
-__all__ = ["FIRST_END", "Chain", "WalkModel"]
+__all__ = ["FIRST_END", "TIME_GAIN", "Chain", "WalkModel"]
 
 _DAY_H = 24.0
 _GATE_UNITS = 16
@@ -28,6 +28,8 @@ _PACE_REACH = 2.4  # the grid of paces spans this many standard deviations to bo
 _REACH_M = 10.0  # floor to both sides of the middle, as long as no walks are known
 _RAMP_S = 1.2  # people who start from rest are at full speed after this, seconds
 _MAX_SPREAD, _FIRST_SPREAD = 0.35, 0.15
+TIME_GAIN = 4.0
+"""Factor on the time tuple where the gate sees it: habits may change within an hour."""
 FIRST_END = -3.0
 """Logit of ending at any step, before training."""
 
@@ -65,7 +67,7 @@ class WalkModel(nn.Module):
         generator = torch.Generator().manual_seed(seed)
         k = config.components
         self.fields = FieldNet(self._field_config(), generator)
-        self.gate = StackedMLP(1, [4, _GATE_UNITS, k], "tanh", generator, last_gain=0.3)
+        self.gate = self.new_gate(generator)
         self.ends = StackedMLP(k, [3, _END_UNITS, 1], "tanh", generator)
         self.log_pace_spread = nn.Parameter(torch.tensor(-2.0))
         self.raw_ramp = nn.Parameter(torch.full((max(1, round(_RAMP_S / dt_s)),), 2.0))
@@ -101,9 +103,16 @@ class WalkModel(nn.Module):
 
     def log_prior(self, xy: Tensor, hour: Tensor) -> Tensor:
         """Log pi (B, K) of where someone at positions (B, 2) goes at local hours (B,)."""
-        x = torch.cat((self.features(xy), time_tuple(hour, _DAY_H)), dim=-1)
-        out: Tensor = self.gate(x)[0]
+        out: Tensor = self.gate(self.gate_features(xy, hour))[0]
         return torch.log_softmax(out, dim=-1)
+
+    def gate_features(self, xy: Tensor, hour: Tensor) -> Tensor:
+        """What the gate sees (B, 4): the place and the time tuple."""
+        return torch.cat((self.features(xy), TIME_GAIN * time_tuple(hour, _DAY_H)), dim=-1)
+
+    def new_gate(self, generator: torch.Generator) -> StackedMLP:
+        """A gate that knows nothing yet."""
+        return StackedMLP(1, [4, _GATE_UNITS, self.config.components], "tanh", generator, last_gain=0.3)
 
     def end_logit(self, xy: Tensor, speed_mps: Tensor) -> Tensor:
         """Logit (B, K) of the walk ending at positions (B, 2) after a step at those speeds (B,)."""
