@@ -5,6 +5,7 @@ No ROS is imported here, so that both can read it before anything starts.
 """
 
 import os
+import tempfile
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -81,8 +82,11 @@ ARGUMENTS = (
     Argument("live", "true: a LiDAR driver publishes scan; false and no bag: a house is simulated", _flag, "false"),
     Argument("scan", "topic of the scans: LaserScan", default="scan"),
     Argument("map", "a map to find oneself in, map_server YAML; without it a map is made", _path),
-    Argument("store", "folder of the recorded walks", _path),
+    Argument("store", "folder of the recorded walks; without it and without a params_file a new one in /tmp", _path),
     Argument("model", "checkpoint of the model: read at start, replaced when a better one is trained", _path),
+    Argument(
+        "places", "places.yaml with the places of the house, in the frame of its map; without it they are found", _path
+    ),
     Argument("device", "where the model runs: auto, cpu or cuda:N (auto)"),
     Argument("resident", "whose walks these are"),
     Argument("what_if_hour", "also forecast as if it were this hour, 0 to 24", _number),
@@ -102,6 +106,7 @@ _SETS = {
     "map": ("slam_node.map",),
     "store": ("slam_node.store", "trainer_node.store"),
     "model": ("trainer_node.model", "forecast_node.model"),
+    "places": ("trainer_node.places", "forecast_node.places"),
     "device": ("trainer_node.device", "forecast_node.device"),
     "resident": ("slam_node.resident", "trainer_node.resident"),
     "what_if_hour": ("forecast_node.what_if_hour",),
@@ -156,6 +161,8 @@ def make_plan(texts: Mapping[str, str]) -> GraphPlan:
         raise UsageError(f"unknown argument {unknown[0]!r}; expected some of {', '.join(known)}")
     values = {a.name: a.value(texts.get(a.name, a.default)) for a in ARGUMENTS}
     _refuse_contradictions(values)
+    if not values["store"] and not values["params_file"]:  # without walks there would be nothing to learn from
+        values["store"] = str(Path(tempfile.gettempdir()) / f"svfm_walks_{os.getpid()}")
     sim_time = values["use_sim_time"] if values["use_sim_time"] is not None else not values["live"]
     frames = _frames(values)
     names = (*_source(values), "slam_node", "trainer_node", "forecast_node")

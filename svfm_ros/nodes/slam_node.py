@@ -158,6 +158,8 @@ class SlamNode(ConfiguredNode[SlamNodeConfig]):
         self._note(tracked)
         for walk in tracked.walks:
             self._keeper.keep(walk)
+        if tracked.started_over:  # the walks that came with it still belong to the map before
+            self._keeper.start_over()
         self._pictures.order(self._tracking, tracked.update.stamp_ns, tracked.update.map_changed)
 
     def _obey(self, command: _Command) -> None:
@@ -219,6 +221,7 @@ class SlamNode(ConfiguredNode[SlamNodeConfig]):
     def _reset(self) -> str:
         for walk in self._tracking.reset():
             self._keeper.keep(walk)
+        self._keeper.start_over()
         self._pictures.start_over()
         return "started over with an empty map" if self._given_map is None else "looking for the wearer on the map"
 
