@@ -1,6 +1,6 @@
 """Files of tensors and plain data: written whole or not at all, read without running code from them."""
 
-import os
+import io
 import pickle
 import zipfile
 import zlib
@@ -9,23 +9,18 @@ from typing import Any
 
 import torch
 
+from svfm_ros.durable import write_whole
 from svfm_ros.errors import DataError
 
 __all__ = ["read_tensors", "write_tensors"]
 
 
 def write_tensors(path: Path, payload: dict[str, Any]) -> None:
-    """Write beside the target, flush to disk, rename into place: a reader sees the old file or the new one."""
+    """Write or replace the file; a reader sees the old one or the new one."""
+    buffer = io.BytesIO()
+    torch.save(payload, buffer)
     path.parent.mkdir(parents=True, exist_ok=True)
-    partial = path.with_name(f".{path.name}.{os.getpid()}.partial")
-    try:
-        with partial.open("wb") as file:
-            torch.save(payload, file)
-            file.flush()
-            os.fsync(file.fileno())
-        partial.replace(path)
-    finally:
-        partial.unlink(missing_ok=True)
+    write_whole(path, buffer.getvalue())
 
 
 def read_tensors(path: Path, kind: str, device: torch.device | str = "cpu") -> dict[str, Any]:
