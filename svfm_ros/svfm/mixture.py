@@ -80,7 +80,7 @@ class MixtureModel(nn.Module):
         """Standard deviation () of the observation noise."""
         if self.config.learn_floor:
             return self.config.max_floor * torch.sigmoid(self.raw_floor)
-        return torch.tensor(self.config.floor, device=self.device, dtype=self.dtype)
+        return torch.full((), self.config.floor, device=self.device, dtype=self.dtype)
 
     def keep(self, dt: float | Tensor) -> Tensor:
         """Correlation of a path's noise across a time ``dt``."""

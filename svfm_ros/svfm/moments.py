@@ -90,7 +90,9 @@ class _Points:
 
     def weights(self, n: int, like: Tensor) -> Tensor:
         """(2n + 1,)."""
-        return like.new_tensor([self.centre] + [self.side] * (2 * n))
+        weights = like.new_full((2 * n + 1,), self.side)
+        weights[0] = self.centre
+        return weights
 
 
 def _noise_size(model: MixtureModel) -> int:

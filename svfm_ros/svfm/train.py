@@ -32,7 +32,7 @@ Progress = Callable[[CurvePoint], None]
 _VALIDATION_SEED = 2**31 - 1
 _SEEDS_PER_RESTART = 1_000_003
 _KIND = "svfm_ros training state"
-_PLAIN = ("step", "best_step", "best_valid", "stale", "stopped", "queue")
+_PLAIN = ("step", "best_step", "best_valid", "stale", "stopped")
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +58,7 @@ class _Run(Generic[M]):
     best_valid: float = math.inf
     stale: int = 0  # looks since the best
     stopped: str = ""
-    queue: list[int] = field(default_factory=list)  # rows left of this pass over the data
+    queue: Tensor = field(default_factory=lambda: torch.empty(0, dtype=torch.long))  # rows left of this pass
 
 
 def train(
@@ -164,10 +164,9 @@ def _next_batch(run: _Run[M], data: Batch, config: TrainConfig) -> Batch:
     if config.batch_size == 0 or config.batch_size >= rows:
         return data
     if len(run.queue) < config.batch_size:
-        run.queue = torch.randperm(rows, generator=run.generator).tolist()
+        run.queue = torch.randperm(rows, generator=run.generator).to(data[0].device)
     chosen, run.queue = run.queue[: config.batch_size], run.queue[config.batch_size :]
-    index = torch.tensor(chosen, device=data[0].device)
-    return tuple(x[index] for x in data)
+    return tuple(x[chosen] for x in data)
 
 
 def _look(
@@ -211,6 +210,7 @@ def _state(
         "model": run.model.state_dict(),
         "optimiser": run.optimiser.state_dict(),
         "generator": run.generator.get_state(),
+        "queue": run.queue.clone(),
         "run": {name: getattr(run, name) for name in _PLAIN},
         "best": run.best,
         "kept": kept,
@@ -239,5 +239,6 @@ def _restore(run: _Run[M], saved: dict[str, Any]) -> None:
     run.optimiser.load_state_dict(saved["optimiser"])
     run.generator.set_state(saved["generator"])
     run.best = saved["best"]
+    run.queue = saved["queue"].to(next(run.model.parameters()).device)
     for name in _PLAIN:
         setattr(run, name, saved["run"][name])

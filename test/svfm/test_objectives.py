@@ -6,6 +6,7 @@ from known_fields import constant_model
 
 from svfm_ros.config.svfm import ModelConfig, TrainConfig
 from svfm_ros.errors import DataError
+from svfm_ros.svfm.classifier import Classifier, classifier_loss
 from svfm_ros.svfm.mixture import MixtureModel
 from svfm_ros.svfm.objectives import endpoint_objective, walk_batch, walk_objective
 from svfm_ros.svfm.sampling import sample_paths
@@ -61,6 +62,16 @@ def test_a_fork_is_learnt_from_walks_and_sampled_again():
     assert up.double().mean().item() == pytest.approx(2 / 3, abs=0.05)
     torch.testing.assert_close(ends[up].mean(0), torch.tensor([1.0, 1.0]), atol=0.1, rtol=0.0)
     torch.testing.assert_close(ends[~up].mean(0), torch.tensor([1.0, -1.0]), atol=0.1, rtol=0.0)
+
+
+def test_a_step_of_training_asks_nothing_of_the_device():
+    """The meta device has no numbers: whatever would wait for one (item, bool, a mask's size) raises there."""
+    config = ModelConfig(components=2, selection="filter", correlation=0.5, time="cyclic", hidden_layers=1)
+    walks = (torch.zeros(5, 2), torch.zeros(5, 2), torch.zeros(5, 1, 2))
+    walk_objective(MixtureModel(config).to("meta"), tuple(x.to("meta") for x in walks), 0).backward()
+    classifier = Classifier(ModelConfig(components=2, hidden_layers=1), 2, steps=1).to("meta")
+    label = torch.zeros(5, dtype=torch.long, device="meta")
+    classifier_loss(classifier, torch.zeros(5, 2, device="meta"), label, penalty=0.1).backward()
 
 
 def test_wrong_walks_are_refused():
