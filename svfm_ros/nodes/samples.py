@@ -7,6 +7,8 @@ stamp), ``place`` (where the path ends, as an index into the places of the summa
 
 import array
 import json
+from collections.abc import Mapping
+from typing import Any
 
 import numpy as np
 from sensor_msgs.msg import PointCloud2, PointField
@@ -14,7 +16,7 @@ from sensor_msgs.msg import PointCloud2, PointField
 from svfm_ros.datatypes import Forecast, Places
 from svfm_ros.nodes import convert
 
-__all__ = ["to_cloud", "to_summary"]
+__all__ = ["from_cloud", "to_cloud", "to_summary"]
 
 _ROW = np.dtype([("x", "<f4"), ("y", "<f4"), ("z", "<f4"), ("t", "<f4"), ("place", "<i2"), ("component", "<i2")])
 _KINDS = {"f": PointField.FLOAT32, "i": PointField.INT16}
@@ -52,4 +54,22 @@ def to_summary(forecast: Forecast, places: Places) -> str:
             "model_id": forecast.model_id,
             "places": list(places.names),
         }
+    )
+
+
+def from_cloud(cloud: PointCloud2, summary: Mapping[str, Any]) -> Forecast:
+    """A forecast as it was sent: the paths of the cloud, with the gist that came with it."""
+    rows = np.frombuffer(bytes(cloud.data), dtype=_ROW).reshape(cloud.height, cloud.width)
+    return Forecast(
+        stamp_ns=convert.stamp_ns(cloud.header.stamp),
+        frame=cloud.header.frame_id,
+        times_s=rows["t"][0].astype(float),
+        samples_xy=np.stack([rows["x"], rows["y"]], axis=-1).astype(float),
+        component=rows["component"][:, 0].astype(np.int64),
+        shares=dict(summary["shares"]),
+        entropy=float(summary["entropy"]),
+        walks=int(summary["walks"]),
+        model_id=str(summary["model_id"]),
+        known=bool(summary["known"]),
+        endpoint=rows["place"][:, 0].astype(np.int64),
     )

@@ -83,17 +83,20 @@ class Trainer:
         self._state = TrainingState(**{**fields, **changes})
 
     def _follow(self, task: Task) -> None:
+        done: Mapping[str, Any] | None = None
         try:
-            problem = self._run(task)
+            problem, done = self._run(task)
         except OSError as error:
             problem = f"training cannot be started: {error.strerror}"
         with self._lock:
             self.ended_s = time.monotonic()
             self._change(state="idle", problem="" if self._closed else problem)
             self._process = None
+        if done is not None:
+            self._on_done(done)
 
-    def _run(self, task: Task) -> str:
-        """Returns what went wrong; empty when nothing did."""
+    def _run(self, task: Task) -> tuple[str, Mapping[str, Any] | None]:
+        """Returns what went wrong, empty when nothing did, and the last word of a training that came to its end."""
         command = [sys.executable, "-m", "svfm_ros.nodes.training_job"]
         one_thread = dict.fromkeys(_THREADS, "1")
         process = subprocess.Popen(
@@ -107,14 +110,13 @@ class Trainer:
             raise OSError("no pipes")
         with process.stdin:
             json.dump(to_mapping(task), process.stdin)
-        problem = ""
-        done = False
+        problem, done = "", None
         for line in process.stdout:
             event = json.loads(line)
             problem = problem or self._take(event)
-            done = done or event["event"] == "done"
+            done = event if event["event"] == "done" else done
         code = process.wait()
-        return problem or ("" if done else f"training ended with code {code}")
+        return problem or ("" if done else f"training ended with code {code}"), done
 
     def _take(self, event: Mapping[str, Any]) -> str:
         kind = event["event"]
@@ -128,6 +130,4 @@ class Trainer:
             elif kind == "done":
                 accepted = self._state.accepted + bool(event["accepted"])
                 self._change(trainings=self._state.trainings + 1, accepted=accepted, held_out_nll=event["held_out_nll"])
-        if kind == "done":
-            self._on_done(event)
         return ""

@@ -28,6 +28,7 @@ __all__ = [
     "simulate_days",
     "simulate_habit",
     "simulate_protocol",
+    "simulate_tour",
     "span_of_days",
 ]
 
@@ -99,6 +100,25 @@ def simulate_protocol(
         return _after_each_other(_walk(book, _tour(book, tour, first, rng), config, rng, limits))
     trips = [_Trip(origin, name, first + i * _PROTOCOL_GAP_NS) for i, name in enumerate(order)]
     return _walk(book, trips, config, rng, limits)
+
+
+def simulate_tour(
+    house: House,
+    stops: Sequence[str],
+    config: WalkerConfig | None = None,
+    seed: int = 0,
+    every_s: float = 15.0,
+    start_hour: float = 10.0,
+    habits: HabitConfig | None = None,
+    book: RouteBook | None = None,
+) -> list[LabelledWalk]:
+    """From stop to stop, each walk from where the last one ended; one sets off every ``every_s`` seconds."""
+    config, habits = config or WalkerConfig(), habits or HabitConfig()
+    book = book or route_book(house, config)
+    rng = np.random.default_rng([seed, 4])
+    first, _ = span_of_days(habits, 1.0, start_hour)
+    trips = _tour(book, stops, first, rng, round(every_s * NS_PER_S))
+    return _after_each_other(_walk(book, trips, config, rng, (config.shortest_s, config.longest_s)))
 
 
 def simulate_habit(
@@ -208,11 +228,13 @@ def _visits(
             here = there
 
 
-def _tour(book: RouteBook, names: Sequence[str], first_ns: int, rng: np.random.Generator) -> list[_Trip]:
+def _tour(
+    book: RouteBook, names: Sequence[str], first_ns: int, rng: np.random.Generator, gap_ns: int = _TOUR_GAP_NS
+) -> list[_Trip]:
     """Trips from place to place, each from where the last one ended."""
     spots = _spots(book, names, rng)
     legs = enumerate(pairwise(names))
-    return [_Trip(a, b, first_ns + i * _TOUR_GAP_NS, spots[i], spots[i + 1]) for i, (a, b) in legs]
+    return [_Trip(a, b, first_ns + i * gap_ns, spots[i], spots[i + 1]) for i, (a, b) in legs]
 
 
 def _spots(book: RouteBook, names: Sequence[str], rng: np.random.Generator) -> Array:

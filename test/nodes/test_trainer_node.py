@@ -1,0 +1,109 @@
+"""Training as a process among others: a store goes in, models that are no worse come out."""
+
+import io
+import json
+import signal
+
+import pytest
+from diagnostic_msgs.msg import DiagnosticArray
+from nav_msgs.msg import Path
+from rclpy.parameter import Parameter
+from roslive import PATIENCE_S
+from std_msgs.msg import String
+from std_srvs.srv import Trigger
+from tinymodel import fill_store, quick_task, walks
+
+from svfm_ros.errors import DataError, SvfmError
+from svfm_ros.nodes import convert
+from svfm_ros.nodes.model_places import places_from
+from svfm_ros.nodes.trainer_node import TrainerNode
+from svfm_ros.nodes.training_job import Teller, train
+from svfm_ros.svfm.modelfile import load_walk_model
+from svfm_ros.walks.store import WalkStore
+
+pytestmark = pytest.mark.ros
+
+QUICK = ["min_walks:=8", "min_new_walks:=4", "min_interval_s:=0.0", "niceness:=0", "training.steps:=5"]
+QUICK += ["fields.hidden_units:=8", "fields.paces:=1", "slack:=100.0"]
+
+
+def trainer(start, *parameters):
+    pairs = [word for p in (*QUICK, *parameters) for word in ("-p", p)]
+    return start("-m", "svfm_ros.nodes.trainer_node", "--ros-args", *pairs)
+
+
+def test_it_learns_at_start_again_with_new_walks_and_when_asked(start, listener, latched, tmp_path):
+    store = fill_store(tmp_path / "walks", walks(8))
+    models = listener.collect(String, "model", latched)
+    node = trainer(start, f"store:={tmp_path / 'walks'}")
+    first = json.loads(models.wait(1)[0].data)
+    assert first["walks"] == 8
+    assert load_walk_model(first["path"]).model_id == first["model_id"]
+
+    # New walks in the store, and the word that they are there.
+    fill_store(tmp_path / "walks", walks(6, seed=1, first=20))
+    talker = listener.node.create_publisher(Path, "walk", latched)
+    talker.publish(convert.to_path(walks(1)[0].stamps_ns, walks(1)[0].poses, "map", 0))
+    second = json.loads(models.wait(2)[1].data)
+    assert second["walks"] == 14
+    assert second["model_id"] != first["model_id"]
+    answer = listener.call(Trigger, "/trainer_node/train_now", Trigger.Request())
+    assert answer.success, answer.message
+    assert answer.message == "training on 14 walks"
+    models.wait(3)
+
+    # Killed in the midst of it: the model stays whole, and is announced again.
+    assert listener.call(Trigger, "/trainer_node/train_now", Trigger.Request()).success
+    node.send_signal(signal.SIGKILL)
+    node.wait(PATIENCE_S)
+    again = trainer(start, f"store:={tmp_path / 'walks'}", "min_new_walks:=100")
+    last = json.loads(models.wait_for(lambda m: m is not models[2] and models.index(m) >= 3).data)
+    assert load_walk_model(last["path"]).metrics["walks_seen"] == 14
+    assert len(WalkStore.open(store.path)) == 14
+    again.terminate()
+    _, err = again.communicate(timeout=PATIENCE_S)
+    assert again.returncode == 0, err
+    assert "Traceback" not in err
+
+
+def test_a_worse_model_is_not_used(tmp_path):
+    fill_store(tmp_path / "walks", walks(12))
+    model = tmp_path / "model.pt"
+    train(quick_task(tmp_path / "walks", model, steps=60), Teller(io.StringIO()))
+    good = load_walk_model(model)
+    told = io.StringIO()
+    train(quick_task(tmp_path / "walks", model, steps=1), Teller(told))
+    done = json.loads(told.getvalue().splitlines()[-1])
+    assert done["event"] == "done"
+    assert not done["accepted"]
+    assert done["held_out_nll"] > done["old_nll"]
+    assert load_walk_model(model).model_id == good.model_id
+    (place,) = places_from(good.metrics)
+    assert place.xy == pytest.approx([4.0, 0.0], abs=0.1)
+
+
+def test_walks_without_a_place_are_not_learned(tmp_path):
+    WalkStore.create(tmp_path / "walks").add_all(walks(5))
+    with pytest.raises(DataError, match="expected two or more walks with a place in the house, got 0 of 5"):
+        train(quick_task(tmp_path / "walks", tmp_path / "m.pt"), Teller(io.StringIO()))
+
+
+def test_without_a_store_it_says_so_and_goes_on(start, listener):
+    said = listener.collect(DiagnosticArray, "/diagnostics")
+    node = trainer(start)
+    said.wait_for(lambda m: "nothing to learn from" in m.status[0].message)
+    answer = listener.call(Trigger, "/trainer_node/train_now", Trigger.Request())
+    assert not answer.success
+    node.terminate()
+    assert node.wait(PATIENCE_S) == 0
+
+
+@pytest.mark.parametrize(
+    ("parameter", "value", "message"),
+    [("device", "cuda:99", "expected a CUDA device"), ("places", "/nowhere.yaml", "cannot read /nowhere.yaml")],
+)
+def test_bad_input_is_refused_in_one_sentence(listener, parameter, value, message):
+    with pytest.raises(SvfmError) as error:
+        TrainerNode(parameter_overrides=[Parameter(parameter, value=value)], context=listener.context)
+    assert message in str(error.value)
+    assert "\n" not in str(error.value)
