@@ -2,9 +2,9 @@
 
 import multiprocessing
 import os
+import signal
 from collections.abc import Callable, Sequence
-from concurrent.futures import ProcessPoolExecutor, as_completed
-from typing import TypeVar
+from typing import Generic, TypeVar
 
 from svfm_ros.experiments.result import Tick
 
@@ -16,27 +16,29 @@ R = TypeVar("R")
 
 def _quiet_worker() -> None:
     """One thread per process (they share the cores), and Ctrl-C is left to the process that started them."""
-    import signal
-
     import torch
 
     torch.set_num_threads(1)
     signal.signal(signal.SIGINT, signal.SIG_IGN)
 
 
+class _Numbered(Generic[A, R]):
+    """A function that carries the number of its argument along; results come back in any order."""
+
+    def __init__(self, function: Callable[[A], R]) -> None:
+        self._function = function
+
+    def __call__(self, numbered: tuple[int, A]) -> tuple[int, R]:
+        return numbered[0], self._function(numbered[1])
+
+
 def run_all(function: Callable[[A], R], arguments: Sequence[A], tick: Tick, doing: str) -> list[R]:
     """``function`` of every argument, in the arguments' order; both must be picklable."""
     workers = min(len(arguments), os.cpu_count() or 1)
     context = multiprocessing.get_context("spawn")  # a fork would inherit torch's threads half alive
-    pool = ProcessPoolExecutor(workers, mp_context=context, initializer=_quiet_worker)
-    try:
-        waiting = {pool.submit(function, argument): i for i, argument in enumerate(arguments)}
-        results: dict[int, R] = {}
-        for done in as_completed(waiting):
-            results[waiting[done]] = done.result()
+    results: dict[int, R] = {}
+    with context.Pool(workers, _quiet_worker) as pool:  # leaving it, by Ctrl-C too, ends the workers
+        for number, result in pool.imap_unordered(_Numbered(function), list(enumerate(arguments))):
+            results[number] = result
             tick(f"{doing} {len(results)} of {len(arguments)}")
-    except BaseException:
-        pool.shutdown(wait=False, cancel_futures=True)
-        raise
-    pool.shutdown()
     return [results[i] for i in range(len(arguments))]
