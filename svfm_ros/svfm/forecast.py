@@ -4,8 +4,9 @@
 mind (the walk so far, or the gate), paths, walls, where the paths end. Plain numpy comes out.
 """
 
-from dataclasses import replace
+from dataclasses import fields
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -45,6 +46,8 @@ class Forecaster:
         self.model_id = self.file.model_id
         self._sampler = PathSampler(self.file.model)
         self._near = cKDTree(self.file.footprints.xy)
+        known = self.config.patience * self.file.footprints.longest
+        self._longest = round(min(known, self.config.longest_s / self.file.model.dt_s))
         self._walls = None if walls is None else Walls.of(walls)
 
     def forecast(
@@ -91,6 +94,8 @@ class Forecaster:
 
     def set_walls(self, walls: OccupancyGrid | None) -> None:
         """From now on another map, in the frame of the walks."""
+        known = self.config.patience * self.file.footprints.longest
+        self._longest = round(min(known, self.config.longest_s / self.file.model.dt_s))
         self._walls = None if walls is None else Walls.of(walls)
 
     def belief(self, walk_so_far: Walk, hour: float | None = None) -> Belief | None:
@@ -119,14 +124,14 @@ class Forecaster:
     ) -> SampledWalks:
         """Paths until everyone has arrived, with those through walls drawn anew."""
         dt_s = self.file.model.dt_s
-        ends = self.file.model.config.ends
-        ticks = int(np.ceil(max(horizon_s, self.config.longest_s if ends else 0.0) / dt_s - 1e-9))
-        walks = self._sampler.sample(starts, hidden, hour, ticks, rng)
+        ticks = int(np.ceil(horizon_s / dt_s - 1e-9))
+        more = max(0, self._longest - ticks) if self.file.model.config.ends else 0
+        walks = self._sampler.sample(starts, hidden, hour, ticks, rng, more)
         for _ in range(self.config.wall_redraws if self._walls is not None else 0):
             again = np.flatnonzero(self._through(walks.xy, starts))
             if not len(again):
                 break
-            anew = self._sampler.sample(starts[again], _some(hidden, again), hour, ticks, rng)
+            anew = self._sampler.sample(starts[again], _some(hidden, again), hour, ticks, rng, more)
             walks = _replaced(walks, again, anew)
         return walks
 
@@ -151,7 +156,7 @@ class Forecaster:
 
     def _shares(self, walks: SampledWalks) -> dict[str, float]:
         """Share of the paths that end in each place; all places are named, also those nobody goes to."""
-        index = self.places.assign(walks.xy[:, -1])
+        index = self.places.assign(walks.end_xy)
         shares = {name: float((index == i).mean()) for i, name in enumerate(self.places.names)}
         return {**shares, self.config.elsewhere: float((index < 0).mean())}
 
@@ -193,6 +198,9 @@ def _some(hidden: Hidden, rows: NDArray[np.int64]) -> Hidden:
 
 
 def _replaced(walks: SampledWalks, rows: NDArray[np.int64], anew: SampledWalks) -> SampledWalks:
-    xy, component, ended = walks.xy.copy(), walks.component.copy(), walks.ended.copy()
-    xy[rows], component[rows], ended[rows] = anew.xy, anew.component, anew.ended
-    return replace(walks, xy=xy, component=component, ended=ended)
+    def merged(name: str) -> Any:
+        values = getattr(walks, name).copy()
+        values[rows] = getattr(anew, name)
+        return values
+
+    return SampledWalks(*(merged(f.name) for f in fields(SampledWalks)))

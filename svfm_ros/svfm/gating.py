@@ -14,9 +14,9 @@ from svfm_ros.svfm.walkmodel import WalkModel
 
 __all__ = ["first_choices", "fit_gate"]
 
-_DECAYS = (0.01, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0)
+_DECAYS = (0.03, 0.3, 1.0, 3.0, 10.0)
 _FOLDS = 5
-_ROUNDS = 60
+_ROUNDS = 40
 _FEWEST = 10  # walks; below, the flattest gate is taken
 
 

@@ -40,6 +40,11 @@ class Footprints:
         return cls(windows.xy[windows.valid].astype(np.float32), walk)
 
     @property
+    def longest(self) -> int:
+        """Positions of the longest walk."""
+        return int(np.unique(self.walk, return_counts=True)[1].max(initial=0))
+
+    @property
     def walks(self) -> int:
         """How many walks there are."""
         return len(np.unique(self.walk))

@@ -4,7 +4,8 @@ The fields were learned as what happens in one step of ``dt_s``, so paths take t
 solver in between.
 """
 
-from dataclasses import dataclass
+from collections.abc import Iterator
+from dataclasses import dataclass, fields
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,7 +27,8 @@ class SampledWalks:
 
     xy: NDArray[np.float64]  # (S, T + 1, 2)
     component: NDArray[np.int64]  # (S,), the field each path follows at its end
-    ended: NDArray[np.bool_]  # (S,), whether it came to its end within these ticks
+    ended: NDArray[np.bool_]  # (S,), whether it came to its end at all
+    end_xy: NDArray[np.float64]  # (S, 2), where it ended, or was when it was given up
 
 
 class PathSampler:
@@ -68,26 +70,50 @@ class PathSampler:
         )
 
     def sample(
-        self, xy: NDArray[np.float64], hidden: Hidden, hour: float, ticks: int, rng: np.random.Generator
+        self,
+        xy: NDArray[np.float64],
+        hidden: Hidden,
+        hour: float,
+        ticks: int,
+        rng: np.random.Generator,
+        more_ticks: int = 0,
     ) -> SampledWalks:
-        """Walk on from positions (S, 2), all at once; over early when everyone has arrived."""
+        """Walk on from positions (S, 2), all at once; over early when everyone has arrived.
+
+        Who has not arrived after ``ticks`` is followed for ``more_ticks``, only to see where they end.
+        """
         rows = _Rows.of(xy, hidden)
         path = np.empty((ticks + 1, len(xy), 2), dtype=np.float32)
         path[0] = xy
-        normal = rng.standard_normal((ticks, 2, len(xy)), dtype=np.float32)
-        uniform = rng.random((ticks, 3, len(xy)), dtype=np.float32)
+        for t, now in self._walk(rows, hidden.step, hour, ticks, rng):
+            path[t + 1, :, 0], path[t + 1, :, 1] = now.x, now.y
+            if now.ended.all():
+                path[t + 2 :] = path[t + 1]
+        late = np.flatnonzero(~rows.ended)
+        if len(late) and more_ticks:
+            rest = rows.take(late)
+            for _ in self._walk(rest, hidden.step + ticks, hour, more_ticks, rng):
+                pass
+            rows.put(late, rest)
+        end_xy = np.stack([rows.x, rows.y], axis=1).astype(float)
+        return SampledWalks(path.transpose(1, 0, 2).astype(float), rows.component, rows.ended, end_xy)
+
+    def _walk(
+        self, rows: "_Rows", step: int, hour: float, ticks: int, rng: np.random.Generator
+    ) -> Iterator[tuple[int, "_Rows"]]:
+        """Step after step, until everyone has arrived."""
+        normal = rng.standard_normal((ticks, 2, len(rows.x)), dtype=np.float32)
+        uniform = rng.random((ticks, 3, len(rows.x)), dtype=np.float32)
         seen = self.table.look_up(rows.x, rows.y, rows.component)
         for t in range(ticks):
-            self._move(rows, seen, hidden.step + t, normal[t])
-            path[t + 1, :, 0], path[t + 1, :, 1] = rows.x, rows.y
+            self._move(rows, seen, step + t, normal[t])
             seen = self.table.look_up(rows.x, rows.y, rows.component)
-            self._decide(rows, seen, hidden.step + t, uniform[t])
+            self._decide(rows, seen, step + t, uniform[t])
+            yield t, rows
             if rows.ended.all():
-                path[t + 2 :] = path[t + 1]
-                break
+                return
             if self._choose_again(rows, uniform[t, 2] < self._switch, hour, rng):
                 seen = self.table.look_up(rows.x, rows.y, rows.component)
-        return SampledWalks(path.transpose(1, 0, 2).astype(float), rows.component, rows.ended)
 
     def _move(self, rows: "_Rows", seen: Array, step: int, normal: Array) -> None:
         """One step of everyone who has not arrived."""
@@ -152,6 +178,17 @@ class _Rows:
         noise = hidden.eps_v.astype(np.float32), hidden.eps_u.astype(np.float32)
         pace = hidden.pace.astype(np.float32)
         return cls(start[:, 0], start[:, 1], hidden.component, pace, *noise, hidden.pausing, none, still)
+
+    def take(self, index: NDArray[np.int64]) -> "_Rows":
+        """Some of the rows."""
+        return _Rows(*(getattr(self, f.name)[index] for f in fields(self)))
+
+    def put(self, index: NDArray[np.int64], others: "_Rows") -> None:
+        """Write some of the rows back."""
+        for f in fields(self):
+            values = getattr(self, f.name).copy()
+            values[index] = getattr(others, f.name)
+            setattr(self, f.name, values)
 
 
 def _pick(shares: NDArray[np.float64], rng: np.random.Generator) -> NDArray[np.int64]:

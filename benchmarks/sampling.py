@@ -1,0 +1,112 @@
+"""200 sampled paths over 10 s on one thread, from a trained model; and how the time grows with the number of paths.
+
+Beside it, the same number of paths of a field mixture of the same size, solved in torch: by our dopri5, row by row, and
+with fixed steps. Time is processor time of the one thread, so that other programs on the machine do not count.
+"""
+
+import argparse
+import os
+import time
+from collections.abc import Callable
+
+os.environ.setdefault("OMP_NUM_THREADS", "1")
+
+import numpy as np
+import torch
+
+from svfm_ros.checks import Check, at_most
+from svfm_ros.commands.output import add_json_argument, print_table, report
+from svfm_ros.config.forecast import ForecastConfig, PathTrainConfig
+from svfm_ros.config.solver import SolverConfig
+from svfm_ros.config.svfm import ModelConfig
+from svfm_ros.config.walks import WindowsConfig
+from svfm_ros.sim.house import load_house
+from svfm_ros.sim.walker import simulate_protocol
+from svfm_ros.svfm.forecast import Forecaster
+from svfm_ros.svfm.mixture import MixtureModel
+from svfm_ros.svfm.modelfile import Footprints, WalkModelFile
+from svfm_ros.svfm.pathtrain import as_batch, train_paths
+from svfm_ros.svfm.sampling import sample_paths
+from svfm_ros.svfm.solver import solve
+from svfm_ros.walks.windows import make_windows
+
+_HORIZON_S = 10.0
+_COUNTS = (200, 500, 1000, 2000)
+_BAR_MS = 10.0
+
+
+def main(argv: list[str] | None = None) -> int:
+    """Measure and print."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--repeats", type=int, default=50, help="forecasts per figure (50)")
+    add_json_argument(parser)
+    args = parser.parse_args(argv)
+    torch.set_num_threads(1)
+    ours = _forecaster()
+    peers = {"torch, fixed steps": _fixed_steps(), "torch, our dopri5 1e-4": _dopri5()}
+    rows = []
+    for count in _COUNTS:
+        took = {"svfm forecast": _median_ms(lambda n=count: ours(n), args.repeats)}
+        took |= {name: _median_ms(lambda n=count, f=f: f(n), max(3, args.repeats // 10)) for name, f in peers.items()}
+        rows.append({"paths": count, **took})
+    checks = _checks(rows)
+    if not args.json:
+        print_table(f"paths over {_HORIZON_S:g} s, one thread: median ms", tuple(rows[0]), [r.values() for r in rows])
+    return report("sampling", checks, {"rows": rows}, args.json)
+
+
+def _checks(rows: list[dict[str, float]]) -> list[Check]:
+    first, last = rows[0], rows[-1]
+    growth = last["svfm forecast"] / first["svfm forecast"] / (last["paths"] / first["paths"])
+    return [
+        at_most("200 paths over 10 s, median ms", first["svfm forecast"], _BAR_MS),
+        at_most("growth to 2,000 paths, share of linear", growth, 1.0),
+    ]
+
+
+def _median_ms(run: Callable[[], object], repeats: int) -> float:
+    run()
+    times = []
+    for _ in range(repeats):
+        began = time.process_time()
+        run()
+        times.append(time.process_time() - began)
+    return 1e3 * float(np.median(times))
+
+
+def _forecaster() -> Callable[[int], object]:
+    """A whole forecast: paths, shares, entropy, what it rests on."""
+    house = load_house()
+    windows = make_windows([w.walk for w in simulate_protocol(house, seed=1)], WindowsConfig())
+    trained = train_paths(as_batch(windows), windows.dt_s, config=PathTrainConfig(steps=100))
+    saved = WalkModelFile(trained.model, Footprints.of(windows))
+    forecaster = Forecaster(saved, house.places, ForecastConfig(horizon_s=_HORIZON_S))
+    start, stamp = windows.xy[0, 0], int(windows.start_ns[0])
+    return lambda count: forecaster.forecast(start, stamp, samples=count)
+
+
+def _mixture() -> MixtureModel:
+    return MixtureModel(ModelConfig(components=4, hidden_units=32, hidden_layers=2, activation="tanh"))
+
+
+def _fixed_steps() -> Callable[[int], object]:
+    model = _mixture()
+    times = torch.linspace(0.0, _HORIZON_S, 26)
+    return lambda count: sample_paths(model, torch.zeros(count, 2), times, model.draw(0, count))
+
+
+def _dopri5() -> Callable[[int], object]:
+    model = _mixture()
+    times = torch.linspace(0.0, _HORIZON_S, 26)
+    config = SolverConfig(rtol=1e-4, atol=1e-4)
+
+    def run(count: int) -> object:
+        with torch.inference_mode():
+            noise, start = model.draw(0, count), torch.zeros(count, 2)
+            return solve(model.realise(noise, model.pick(times[0], start, noise)), start, times, config=config)
+
+    return run
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())
