@@ -108,9 +108,7 @@ def learn_home(task: HomeTask) -> Learnt:
     windows = task_windows(task, house)
     trained = train_paths(as_batch(windows), windows.dt_s, config=PathTrainConfig(seed=task.seed, steps=task.steps))
     file = WalkModelFile(trained.model, Footprints.of(windows), windows.frame, windows.time_zone)
-    forecaster = Forecaster(
-        file, house.places, ForecastConfig(longest_s=HORIZON_S), floor_plan(house, LidarConfig().height_m)
-    )
+    forecaster = Forecaster(file, house.places, ForecastConfig(), floor_plan(house, LidarConfig().height_m))
     answers = tuple(_ask(forecaster, house, task, what_if) for what_if in (None, *task.what_if_hours))
     night = windows.select(at_night(windows.start_hour))
     return Learnt(task, _end_shares(windows, house.places), _end_shares(night, house.places), answers)
