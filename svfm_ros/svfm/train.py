@@ -61,6 +61,32 @@ class _Run(Generic[M]):
     queue: Tensor = field(default_factory=lambda: torch.empty(0, dtype=torch.long))  # rows left of this pass
 
 
+@dataclass(slots=True)
+class _History:
+    """What all restarts so far left behind."""
+
+    curve: list[CurvePoint] = field(default_factory=list)
+    done: list[Restart] = field(default_factory=list)
+    kept: dict[str, Tensor] = field(default_factory=dict)  # weights of the best restart
+
+    @classmethod
+    def of(cls, saved: dict[str, Any] | None) -> "_History":
+        if saved is None:
+            return cls()
+        curve, done = [CurvePoint(**p) for p in saved["curve"]], [Restart(**r) for r in saved["done"]]
+        return cls(curve, done, saved["kept"])
+
+    def close(self, run: _Run[Any]) -> None:
+        """Write a restart down, and keep its weights if no earlier one was as good."""
+        if not any(r.best_valid <= run.best_valid for r in self.done):
+            self.kept = run.best
+        self.done.append(Restart(run.seed, run.step, run.best_step, run.best_valid, run.stopped))
+
+    def best(self) -> int:
+        """The restart whose weights are kept."""
+        return min(range(len(self.done)), key=lambda i: (self.done[i].best_valid, i))
+
+
 def train(
     make_model: Callable[[int], M],
     objective: Objective[M],
@@ -80,35 +106,32 @@ def train(
     """
     began = time.monotonic()
     data, valid = _checked(data, device), None if valid is None else _checked(valid, device)
-    curve: list[CurvePoint] = []
-    done: list[Restart] = []
-    kept: dict[str, Tensor] = {}
     saved = _load(state_path, config)
-    if saved is not None:
-        curve, done, kept = _history(saved)
-    for index in range(len(done), config.restarts):
+    history = _History.of(saved)
+    for index in range(len(history.done), config.restarts):
         run = _start(make_model, index, config, device)
         if saved is not None:
             _restore(run, saved)
             saved = None
         while not run.stopped:
-            point = _look(run, objective, data, valid, config, _advance(run, objective, data, config))
-            curve.append(point)
+            mean_loss = _advance(run, objective, data, config)
+            history.curve.append(_look(run, objective, data if valid is None else valid, config, mean_loss))
             if progress is not None:
-                progress(point)
+                progress(history.curve[-1])
             if state_path is not None:
-                write_tensors(state_path, _state(run, curve, done, kept, config))
-        kept = run.best if not any(r.best_valid <= run.best_valid for r in done) else kept
-        done.append(Restart(run.seed, run.step, run.best_step, run.best_valid, run.stopped))
+                write_tensors(state_path, _state(run, history, config))
+        history.close(run)
     model = make_model(config.seed).to(device)
-    model.load_state_dict(kept)
-    best = min(range(len(done)), key=lambda i: (done[i].best_valid, i))
-    with torch.no_grad():
-        shares = tuple(use(model).tolist()) if use is not None else ()
-    report = TrainReport(tuple(curve), tuple(done), best, time.monotonic() - began, shares)
+    model.load_state_dict(history.kept)
     if state_path is not None:
         state_path.unlink(missing_ok=True)
-    return Trained(model.eval(), report)
+    return Trained(model.eval(), _report(history, model, use, time.monotonic() - began))
+
+
+def _report(history: _History, model: M, use: Callable[[M], Tensor] | None, seconds: float) -> TrainReport:
+    with torch.no_grad():
+        shares = tuple(use(model).tolist()) if use is not None else ()
+    return TrainReport(tuple(history.curve), tuple(history.done), history.best(), seconds, shares)
 
 
 def _checked(data: Batch, device: torch.device | str) -> Batch:
@@ -169,14 +192,11 @@ def _next_batch(run: _Run[M], data: Batch, config: TrainConfig) -> Batch:
     return tuple(x[chosen] for x in data)
 
 
-def _look(
-    run: _Run[M], objective: Objective[M], data: Batch, valid: Batch | None, config: TrainConfig, mean_loss: Tensor
-) -> CurvePoint:
+def _look(run: _Run[M], objective: Objective[M], judged: Batch, config: TrainConfig, mean_loss: Tensor) -> CurvePoint:
     """Judge the weights: keep them if they are the best, stop if they broke, got no better or are done."""
     run.model.eval()
     train_loss = float(mean_loss)
     with torch.no_grad():
-        judged = data if valid is None else valid
         valid_loss = float(objective(run.model, judged, _VALIDATION_SEED))
     finite = math.isfinite(train_loss) and math.isfinite(valid_loss) and _all_finite(run.model)
     if finite and valid_loss < run.best_valid:
@@ -200,9 +220,7 @@ def _copy(model: nn.Module) -> dict[str, Tensor]:
     return {name: x.detach().clone() for name, x in model.state_dict().items()}
 
 
-def _state(
-    run: _Run[M], curve: list[CurvePoint], done: list[Restart], kept: dict[str, Tensor], config: TrainConfig
-) -> dict[str, Any]:
+def _state(run: _Run[M], history: _History, config: TrainConfig) -> dict[str, Any]:
     """All that is needed to go on from here as if nothing had happened."""
     return {
         "kind": _KIND,
@@ -213,9 +231,9 @@ def _state(
         "queue": run.queue.clone(),
         "run": {name: getattr(run, name) for name in _PLAIN},
         "best": run.best,
-        "kept": kept,
-        "curve": [asdict(p) for p in curve],
-        "done": [asdict(r) for r in done],
+        "kept": history.kept,
+        "curve": [asdict(p) for p in history.curve],
+        "done": [asdict(r) for r in history.done],
     }
 
 
@@ -227,11 +245,6 @@ def _load(path: Path | None, config: TrainConfig) -> dict[str, Any] | None:
     if state["config"] != to_mapping(config):
         raise DataError(f"expected {path} to hold a training with the same options, got different ones; remove it")
     return state
-
-
-def _history(saved: dict[str, Any]) -> tuple[list[CurvePoint], list[Restart], dict[str, Tensor]]:
-    curve = [CurvePoint(**p) for p in saved["curve"]]
-    return curve, [Restart(**r) for r in saved["done"]], saved["kept"]
 
 
 def _restore(run: _Run[M], saved: dict[str, Any]) -> None:
