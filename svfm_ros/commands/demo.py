@@ -35,7 +35,7 @@ _TRAINING_S = 180.0
 _SAY_EVERY_S = 5.0
 _PARAMETERS = {
     "slam_node": {"recorder.dwell_time_s": 3.0},
-    "trainer_node": {"min_walks": 12, "min_new_walks": 16, "training.steps": 150, "look_s": 5.0, "niceness": 5},
+    "trainer_node": {"min_walks": 12, "min_new_walks": 24, "training.steps": 200, "look_s": 5.0, "niceness": 5},
     "forecast_node": {"recorder.dwell_time_s": 3.0},
 }
 # Bars of the table at the end.
@@ -48,6 +48,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Options of ``svfm demo``."""
     parser.add_argument("--out", type=Path, default=Path("out/demo"), metavar="DIR", help="where to put what it makes")
     parser.add_argument("--rate", type=float, default=8.0, help="times faster than real time while learning (8)")
+    parser.add_argument("--repeats", type=int, default=5, help="walks from the couch to each place by day (5)")
     parser.add_argument("--seed", type=int, default=0, help="another seed, other walks (0)")
     add_json_argument(parser)
 
@@ -60,7 +61,7 @@ def run(args: argparse.Namespace) -> int:
     os.environ.setdefault("ROS_DOMAIN_ID", str(random.SystemRandom().randint(1, 101)))
     began_s = time.monotonic()
     args.out.mkdir(parents=True, exist_ok=True)
-    walks = _simulate(args.out, args.seed)
+    walks = _simulate(args.out, args.seed, args.repeats)
     with watching() as watch, _nodes(args.out) as alive:
         for name in ("day", "night"):
             _replay(watch, alive, walks, name, args.rate)
@@ -89,7 +90,7 @@ def _say(line: str) -> None:
     print(line, file=sys.stderr, flush=True)
 
 
-def _simulate(out: Path, seed: int) -> "DemoWalks":
+def _simulate(out: Path, seed: int, repeats: int) -> "DemoWalks":
     from svfm_ros.commands.demo_walks import make_walks
     from svfm_ros.walks.places import save_places
 
@@ -100,7 +101,7 @@ def _simulate(out: Path, seed: int) -> "DemoWalks":
             task = bar.add_task("simulating walks", total=scans, note="")
             return lambda: bar.advance(task)
 
-        walks = make_walks(out, seed, begin)
+        walks = make_walks(out, seed, repeats, begin)
     save_places(walks.places, out / "places.yaml")
     return walks
 

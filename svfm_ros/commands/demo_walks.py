@@ -21,9 +21,9 @@ if TYPE_CHECKING:
 __all__ = ["DAY_H", "NIGHT_H", "DemoWalks", "make_walks"]
 
 DAY_H, NIGHT_H = 10.0, 23.0
-_REPEATS = 4  # by day, to each place
-_NIGHT = ("landing",) * 9 + ("kitchen",)
-_EVERY_S = 14.0
+_NIGHT = {"landing": 0.9, "kitchen": 0.1}
+_NIGHT_PER_REPEAT = 2.5
+_EVERY_S = 13.0
 _HOUR_NS = 3600 * 1_000_000_000
 
 
@@ -49,15 +49,18 @@ class DemoWalks:
         return poses
 
 
-def make_walks(out: Path, seed: int, begin: Callable[[int], Callable[[], None]]) -> DemoWalks:
-    """Simulate and write the bags; ``begin`` gets the number of scans and returns what to call after each."""
+def make_walks(out: Path, seed: int, repeats: int, begin: Callable[[int], Callable[[], None]]) -> DemoWalks:
+    """Simulate and write the bags, with ``repeats`` walks from the couch to each place by day.
+
+    ``begin`` gets the number of scans and returns what to call after each.
+    """
     from svfm_ros.sim.house import load_house
     from svfm_ros.sim.recording import Recorder
     from svfm_ros.sim.walker import simulate_tour
 
     house = load_house("home")
     recorder = Recorder(house)
-    day, night = _destinations(house, seed)
+    day, night = _destinations(house, seed, repeats)
     stops = ["couch", *(stop for name in day + night for stop in (name, "couch")), "kitchen"]
     walks = simulate_tour(house, stops, recorder.config.walker, seed, _EVERY_S, DAY_H)
     whole = recorder.all_in_one(walks, seed)
@@ -77,10 +80,12 @@ def make_walks(out: Path, seed: int, begin: Callable[[int], Callable[[], None]])
     )
 
 
-def _destinations(house: "House", seed: int) -> tuple[list[str], list[str]]:
+def _destinations(house: "House", seed: int, repeats: int) -> tuple[list[str], list[str]]:
     rng = np.random.default_rng(seed)
-    targets = [n for n in house.places.names if n != "couch"] * _REPEATS
-    return [targets[i] for i in rng.permutation(len(targets))], [_NIGHT[i] for i in rng.permutation(len(_NIGHT))]
+    by_day = [n for n in house.places.names if n != "couch"] * repeats
+    count = round(_NIGHT_PER_REPEAT * repeats)
+    at_night = [name for name, share in _NIGHT.items() for _ in range(round(share * count))]
+    return [by_day[i] for i in rng.permutation(len(by_day))], [at_night[i] for i in rng.permutation(len(at_night))]
 
 
 def _shares(names: list[str]) -> dict[str, float]:

@@ -57,7 +57,7 @@ def test_it_learns_at_start_again_with_new_walks_and_when_asked(start, listener,
     node.send_signal(signal.SIGKILL)
     node.wait(PATIENCE_S)
     again = trainer(start, f"store:={tmp_path / 'walks'}", "min_new_walks:=100")
-    last = json.loads(models.wait_for(lambda m: m is not models[2] and models.index(m) >= 3).data)
+    last = json.loads(models.wait(4)[3].data)
     assert load_walk_model(last["path"]).metrics["walks_seen"] == 14
     assert len(WalkStore.open(store.path)) == 14
     again.terminate()
