@@ -4,8 +4,9 @@ Both learn the same simulated walks from the couch, with as many fields of the s
 FLoss with MDLoss on the moments of the frozen noise, the gradient taken through dopri5 (adaptive steps), Adam. The
 judge is the same for both: 400 paths are sampled from held-out starts, and every held-out position is scored under a
 kernel density (0.2 m) of the samples at its time. What the path likelihood reaches is the mark; the paper's way is
-followed until it passes the mark or its budget, a multiple of our time, is spent. In the latter case the ratio is a lower
-bound. Our time includes sorting the walks, starting the fields and fitting the gate. Time is processor time of one thread.
+followed until it passes the mark or its budget, a multiple of our time, is spent. In the latter case the ratio is a
+lower bound. Our time includes sorting the walks, starting the fields and fitting the gate. Time is processor time of
+one thread.
 """
 
 import argparse
