@@ -108,7 +108,7 @@ class _Run:
 
     def run(self) -> None:
         """Step until every row has ended."""
-        look = _GPU_LOOK if self.course.states.is_cuda else 1
+        look = 1 if self.course.states.device.type == "cpu" else _GPU_LOOK
         for n in range(1, self.config.max_steps + 1):
             self.step()
             if self.journal.full:
@@ -148,4 +148,5 @@ def integrate(
         broken = ~slope.isfinite().all(dim=1)
         if bool(broken.any()):
             run.leave(~broken, torch.where(broken, int(Status.NON_FINITE), int(Status.DONE)))
-        run.run()
+        if len(run.rows.left):
+            run.run()

@@ -86,7 +86,8 @@ class Journal:
 
     def kept_steps(self) -> KeptSteps:
         """All steps that were kept, in the order they were taken."""
-        kept = self._kept or []
+        no_times = self._asked.new_empty(0)
+        kept = self._kept or [KeptSteps(self._course.tried[:0], no_times, no_times)]
         return KeptSteps(*(torch.cat([getattr(k, name) for k in kept]) for name in ("row", "left", "h")))
 
     def _fill(self, rows: Tensor, lefts: Tensor) -> None:

@@ -6,6 +6,7 @@ step sizes count as constants, and the gradient is exactly that of the states th
 """
 
 from dataclasses import dataclass
+from itertools import pairwise
 
 import torch
 from torch import Tensor
@@ -35,7 +36,7 @@ def _schedule(kept: KeptSteps, n_rows: int) -> _Schedule:
     by_row = kept.row.argsort(stable=True)
     row = kept.row[by_row]
     nth = torch.arange(len(row), device=row.device) - (counts.cumsum(0) - counts)[row]
-    n_steps = int(counts.max())
+    n_steps = int(counts.max())  # a wait for the device, once per solve
     left, h = kept.left.new_zeros(2, n_steps, n_rows).unbind(0)
     left[nth, rank[row]] = kept.left[by_row]
     h[nth, rank[row]] = kept.h[by_row]
@@ -78,7 +79,7 @@ def replay(
     order, end, asked = plan.order, end[plan.order], asked[plan.order]
     state, slope = h0[order], slope[order]
     written = _Written(h0, asked.shape[1] + 2)
-    for j, (n, n_next) in enumerate(zip(plan.sizes, [*plan.sizes[1:], 0], strict=True)):
+    for j, (n, n_next) in enumerate(pairwise([*plan.sizes, 0])):
         if j == 0 or n < plan.sizes[j - 1]:
             part = take_rows(field, order[:n])
         left, h = plan.left[j, :n], plan.h[j, :n]

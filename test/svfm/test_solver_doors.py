@@ -84,8 +84,14 @@ def test_a_field_that_breaks_off_is_said_to_be_not_finite():
     assert "NaN" in solution.message(2)
 
 
-def test_all_rows_broken_from_the_start():
-    solution = solve(lambda t, h: h * torch.nan, ONE, torch.tensor([0.0, 0.5, 1.0]))
+@pytest.mark.parametrize("with_gradient", [False, True])
+@pytest.mark.parametrize("times", [torch.tensor([0.0, 0.5, 1.0]), UNIT])
+def test_all_rows_broken_from_the_start(times, with_gradient):
+    def field(t, h):
+        assert len(h) == 2, "no one asks for the field of no rows"
+        return h * torch.nan
+
+    solution = solve(field, ONE.clone().requires_grad_(with_gradient), times)
     assert solution.status.tolist() == [Status.NON_FINITE] * 2
     assert solution.states[1:].isnan().all()
     assert solution.accepted.tolist() == [0, 0]
@@ -161,6 +167,7 @@ def test_gradients_of_rows_that_arrive_while_another_fails():
     solution = solve(blow_up, h0, torch.tensor([0.0, 2.0], dtype=torch.float64))
     (grad,) = torch.autograd.grad(solution.end[solution.ok].sum(), h0)
     assert grad[0] == 0
+    assert solution.end[0].isnan().all()
     assert torch.allclose(grad[1], 1 / (1 - 0.1 * 2) ** 2 * torch.ones(1, dtype=torch.float64), atol=1e-4)
 
 
