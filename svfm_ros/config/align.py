@@ -24,7 +24,7 @@ class AlignConfig:
         0.5, "share of the points that must lie where the map knows something", low=0.0, high=1.0
     )
     min_inliers: float = option(0.8, "share of these that must lie on walls", low=0.0, high=1.0)
-    max_inside: float = option(0.08, "share of all points that may lie in free space", low=0.0, high=1.0)
+    max_inside: float = option(0.12, "share of all points that may lie in free space", low=0.0, high=1.0)
     max_through: float = option(0.08, "share of the lines of sight that may go through walls", low=0.0, high=1.0)
     max_path_in_walls: float = option(0.01, "share of the path that may lie within walls", low=0.0, high=1.0)
     min_margin: float = option(0.10, "how much better than the next best place the place must be", low=0.0, high=1.0)

@@ -22,6 +22,7 @@ _COARSE = 2  # cells of the reference that make one of the search
 _UNKNOWN = 70  # of 255: a point where the map knows nothing speaks neither for a place nor much against it
 _DEPTH = 2
 _BLOCK = 1 << (_DEPTH - 1)
+_MOST_BLOCKS = 4000
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +45,7 @@ class Candidates:
         around = points - middle
         blocks = self._blocks(around)
         kept: list[Candidate] = []
-        for pose in blocks[: 40 * count]:
+        for pose in blocks:
             if len(kept) == count:
                 break
             if not any(same_place(pose, k.T_house_points, apart_m, apart_rad) for k in kept):
@@ -60,7 +61,8 @@ class Candidates:
         radius_m = float(np.quantile(np.hypot(around[:, 0], around[:, 1]), 0.9))
         turns = np.linspace(-np.pi, np.pi, int(np.clip(2 * np.pi * radius_m / size_m, 36, 360)), endpoint=False)
         scores = _score_blocks(pyramid.levels[-1], pyramid.unknown, pyramid.resolution_m, around, turns, _BLOCK)
-        order = np.argsort(-scores, axis=None)[:4000]
+        best = np.argpartition(-scores, min(_MOST_BLOCKS, scores.size - 1), axis=None)[:_MOST_BLOCKS]
+        order = best[np.argsort(-scores.ravel()[best])]
         turn, row, column = np.unravel_index(order, scores.shape)
         x, y = (
             pyramid.origin[i] + (at * _BLOCK + 0.5 * _BLOCK) * pyramid.resolution_m for i, at in ((0, column), (1, row))
@@ -93,29 +95,29 @@ def _pyramid(reference: ReferenceMap) -> Pyramid:
 
 @kernel
 def _score_blocks(
-    level: NDArray[np.uint8],
-    unknown: int,
-    resolution_m: float,
-    around: Array,
-    turns: Array,
-    block: int,
+    level: NDArray[np.uint8], unknown: int, resolution_m: float, around: Array, turns: Array, block: int
 ) -> NDArray[np.float32]:
     """Mean score of the points with their middle in each block, at each turn: ``(turns, rows, columns)``."""
     height, width = level.shape
     rows, columns = height // block, width // block
-    scores = np.zeros((len(turns), rows, columns), dtype=np.float32)
+    # Cells a block apart lie side by side in these planes, so that the innermost loop runs over neighbours in memory.
+    planes = np.zeros((block, block, rows, columns), dtype=np.int16)
+    for r in range(rows * block):
+        for k in range(columns * block):
+            planes[r % block, k % block, r // block, k // block] = np.int16(level[r, k]) - np.int16(unknown)
+    scores = np.empty((len(turns), rows, columns), dtype=np.float32)
+    total = np.empty((rows, columns), dtype=np.int32)
     for t in range(len(turns)):
         c, s = np.cos(turns[t]), np.sin(turns[t])
+        total[:] = unknown * len(around)
         for n in range(len(around)):
             dx = int(np.floor((c * around[n, 0] - s * around[n, 1]) / resolution_m))
             dy = int(np.floor((s * around[n, 0] + c * around[n, 1]) / resolution_m))
-            for r in range(rows):
-                y = r * block + dy
-                for k in range(columns):
-                    x = k * block + dx
-                    if 0 <= y < height and 0 <= x < width:
-                        scores[t, r, k] += level[y, x]
-                    else:
-                        scores[t, r, k] += unknown
-    scores /= np.float32(255.0 * len(around))
+            plane, down, left = planes[dy % block, dx % block], dy // block, dx // block
+            first, last = max(0, -left), min(columns, columns - left)
+            for r in range(max(0, -down), min(rows, rows - down)):
+                into, row = total[r, first:last], plane[r + down, first + left : last + left]
+                for k in range(len(into)):
+                    into[k] += row[k]
+        scores[t] = total / np.float32(255.0 * len(around))
     return scores

@@ -23,12 +23,14 @@ UNKNOWN, FREE, WALL = 0, 1, 2
 
 _OCCUPIED, _EMPTY = 0.65, 0.25
 _MARGIN_M = 1.0
-_BEAMS = 240  # lines of sight per place
+_BEAMS = 180  # lines of sight per place
+_GAP = 1.15  # a point this much farther away than its neighbours may be seen through a gap between points: left out
 _STEP_M = 0.4  # between places on the path from which lines of sight are drawn
 _SHORT_OF_WALL_M = 0.15  # a line of sight says nothing about what lies right before its end
 _BODY_M = 0.15  # where someone walked is free to this distance
 _NEW_M = 0.2  # points farther than this from every known wall are new
-_NEIGHBOURS = 10
+_NEIGHBOURS = 10  # that speak for a normal
+_COMPANY, _COMPANY_M = 3, 0.2  # a wall point has so many others within this distance
 
 
 @dataclass(frozen=True)
@@ -57,12 +59,13 @@ class ReferenceMap:
         """From one walk: its frame becomes the house's."""
         if not len(walk.points):
             raise DataError(f"expected a walk that saw something, got {walk.walk_id} without points")
-        return cls._drawn(walk.points, walk.points, _seen_free(walk, resolution_m), resolution_m)
+        points = _in_company(walk.points)
+        return cls._drawn(points, points, _seen_free(walk, resolution_m), resolution_m)
 
     def extended(self, walk: Walk) -> "ReferenceMap":
         """With what a placed walk (in the house's frame) saw beyond the edge of the map."""
         known = self.classes(walk.points)
-        new = walk.points[(known == UNKNOWN) & (self.distances(walk.points) > _NEW_M)]
+        new = _in_company(walk.points[(known == UNKNOWN) & (self.distances(walk.points) > _NEW_M)])
         free = _seen_free(walk, self.resolution_m)
         old_free, old_walls = (_centres(self.cells == c, self.resolution_m) + self.corner for c in (FREE, WALL))
         walls = np.concatenate([old_walls, new])
@@ -132,16 +135,18 @@ def sightlines(walk: Walk) -> tuple[Array, Array]:
     """Lines from places on the path to what was seen from there: starts and ends ``(N, 2)``.
 
     A walk does not keep which point was seen from where. In each direction the nearest point is taken: had there been
-    anything before it, it would be nearer.
+    anything before it, it would be nearer. Walls have gaps between their points; what shows through one is left out.
     """
     starts, ends = [], []
     for place in _places(walk):
         offset = walk.points - place
         distance = np.hypot(offset[:, 0], offset[:, 1])
         beam = ((np.arctan2(offset[:, 1], offset[:, 0]) / (2 * np.pi) + 0.5) * _BEAMS).astype(int) % _BEAMS
-        order = np.argsort(distance)
-        _, first = np.unique(beam[order], return_index=True)
-        ends.append(walk.points[order[first]])
+        nearest_m = np.full(_BEAMS, np.inf)
+        np.minimum.at(nearest_m, beam, distance)
+        beside_m = np.minimum(np.roll(nearest_m, 1), np.roll(nearest_m, -1))
+        seen = (distance <= nearest_m[beam]) & (distance <= _GAP * beside_m[beam])
+        ends.append(walk.points[seen])
         starts.append(np.broadcast_to(place, ends[-1].shape))
     return (np.concatenate(starts), np.concatenate(ends)) if starts else (np.empty((0, 2)), np.empty((0, 2)))
 
@@ -167,6 +172,16 @@ def _seen_free(walk: Walk, resolution_m: float) -> Array:
     walked = (walk.xy[:, None] + ring).reshape(-1, 2)
     cells = np.unique(np.floor(np.concatenate([seen, walked, walk.xy]) / resolution_m).astype(np.int64), axis=0)
     return np.asarray((cells + 0.5) * resolution_m, dtype=np.float64)
+
+
+def _in_company(points: Array) -> Array:
+    """Points with others near by: single ones are noise, or someone who passed."""
+    from scipy.spatial import cKDTree
+
+    if len(points) <= _COMPANY:
+        return points[:0]
+    farthest_m = np.asarray(cKDTree(points).query(points, _COMPANY + 1)[0])[:, -1]
+    return points[farthest_m <= _COMPANY_M]
 
 
 def _centres(chosen: NDArray[np.bool_], resolution_m: float) -> Array:
