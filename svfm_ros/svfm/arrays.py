@@ -30,6 +30,10 @@ def take_rows(field: Field, rows: Tensor) -> Field:
     return field if take is None else take(rows)
 
 
+_ONE_THREAD = 9216  # larger products make numpy's BLAS wake its threads, which costs more than it gives
+_SUBSCRIPTS = {(1, 2): "i,ij->j", (2, 2): "ki,ij->kj", (2, 1): "ij,j->i"}
+
+
 class HostArrays:
     """Numpy, for states on the CPU."""
 
@@ -54,6 +58,12 @@ class HostArrays:
     def stack(self, arrays: Sequence[Array]) -> Tensor:
         """Arrays of one shape as one tensor."""
         return torch.from_numpy(np.stack(arrays))
+
+    def product(self, a: Array, b: Array) -> Array:
+        """A matrix times a vector or a matrix, or a vector times a matrix."""
+        if max(a.size, b.size) < _ONE_THREAD:
+            return a @ b
+        return np.einsum(_SUBSCRIPTS[a.ndim, b.ndim], a, b)
 
     def spread(self, values: Array, columns: int) -> Array:
         """One value per row ``(n,)`` for every column ``(n, D)``."""
@@ -98,6 +108,10 @@ class TensorArrays:
     def stack(self, arrays: Sequence[Array]) -> Tensor:
         """Arrays of one shape as one tensor."""
         return torch.stack(list(arrays))
+
+    def product(self, a: Array, b: Array) -> Array:
+        """A matrix times a vector or a matrix, or a vector times a matrix."""
+        return a @ b
 
     def spread(self, values: Array, columns: int) -> Array:
         """One value per row ``(n,)`` for every column ``(n, D)``."""

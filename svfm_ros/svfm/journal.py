@@ -59,7 +59,7 @@ class Journal:
         self._h.append(h)
         if self._dense:
             self._state.append(state)
-            self._coefficients.append(dense @ stages)
+            self._coefficients.append(self._arrays.product(dense, stages))
 
     @property
     def full(self) -> bool:

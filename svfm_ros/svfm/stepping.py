@@ -48,21 +48,21 @@ class Stepper:
 
     def attempt(self, field: Evaluate, t: Array, h: Array, state: Array, slope: Array) -> Attempt:
         """Six evaluations of the field, from a state whose slope is known."""
-        multiply = self._arrays.xp.multiply
+        multiply, product = self._arrays.xp.multiply, self._arrays.product
         times = self._arrays.nodes(self._arrays.cast(t + self._nodes * h, state))
         step = self._arrays.spread(self._arrays.cast(h, state), self._columns)
         multiply(slope, step, out=self._slots[0])
         point = state
         for time, (weights, stages, slot) in zip(times, self._plan, strict=True):
-            point = state + (weights @ stages).reshape(state.shape)
+            point = state + product(weights, stages).reshape(state.shape)
             slope = field(time, point)
             multiply(slope, step, out=slot)
         return Attempt(point, slope, self._rate(state, point))
 
     def _rate(self, state: Array, point: Array) -> Array:
         size = self._arrays.xp.maximum(abs(state), abs(point))
-        error = (self._error @ self.flat).reshape(size.shape) / (size * self._rtol + self._atol)
-        return (error * error) @ self._mean
+        error = self._arrays.product(self._error, self.flat).reshape(size.shape) / (size * self._rtol + self._atol)
+        return self._arrays.product(error * error, self._mean)
 
     def next_step(self, h: Array, rating: Array, growth: Array) -> Array:
         """The step that would just meet the tolerance, with some room; it grows by no more than ``growth (n,)``."""
