@@ -14,7 +14,7 @@ from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from geometry_msgs.msg import PoseWithCovarianceStamped
 from nav_msgs.msg import OccupancyGrid as GridMessage
@@ -28,6 +28,7 @@ from svfm_ros.errors import SvfmError
 from svfm_ros.nodes import convert
 from svfm_ros.nodes.announcement import Announcement
 from svfm_ros.nodes.base import ConfiguredNode
+from svfm_ros.nodes.devices import device_name
 from svfm_ros.nodes.diagnostics import ERROR, WARN, Diagnostics, Health, Latencies, RateMeter, worst
 from svfm_ros.nodes.forecast_topics import ForecastTopics
 from svfm_ros.nodes.lifetime import run_node
@@ -36,10 +37,10 @@ from svfm_ros.nodes.model_places import places_from
 from svfm_ros.nodes.pacing import Budget
 from svfm_ros.nodes.walk_so_far import WalkSoFar
 from svfm_ros.nodes.worker import Worker
-from svfm_ros.svfm.device import pick_device
-from svfm_ros.svfm.forecast import Forecaster
-from svfm_ros.svfm.modelfile import load_walk_model
 from svfm_ros.walks.places import load_places
+
+if TYPE_CHECKING:  # torch takes seconds to load: the node is there before
+    from svfm_ros.svfm.forecast import Forecaster
 
 __all__ = ["ForecastNode", "main", "make"]
 
@@ -62,7 +63,7 @@ class ForecastNode(ConfiguredNode[ForecastNodeConfig]):
     def __init__(self, **node_options: Any) -> None:
         super().__init__("forecast_node", ForecastNodeConfig, live_sections=("forecast",), **node_options)
         config = self.config
-        self._device = pick_device(config.device)
+        self._device = device_name(config.device)
         self._places = load_places(Path(config.places).expanduser()) if config.places else None
         self._walk_so_far = WalkSoFar(config.recorder)
         self._meter, self._latencies, self._budget = RateMeter(), Latencies(), Budget()
@@ -126,6 +127,9 @@ class ForecastNode(ConfiguredNode[ForecastNodeConfig]):
     # The thread that loads models
 
     def _load(self, announced: Announcement) -> None:
+        from svfm_ros.svfm.forecast import Forecaster
+        from svfm_ros.svfm.modelfile import load_walk_model
+
         with self._swapping:
             current = self._forecaster
         if current is not None and announced.model_id and announced.model_id == current.model_id:
@@ -170,7 +174,7 @@ class ForecastNode(ConfiguredNode[ForecastNodeConfig]):
             self._walk_so_far.push(stamp_ns, pose)
         return latest
 
-    def _forecast(self, forecaster: Forecaster, arrived: _Arrived) -> None:
+    def _forecast(self, forecaster: "Forecaster", arrived: _Arrived) -> None:
         config, message = self.config, arrived.message
         pose, covariance = convert.from_pose_with_covariance(message)
         self._show(forecaster, self._live, message, pose, covariance, None)
@@ -182,7 +186,7 @@ class ForecastNode(ConfiguredNode[ForecastNodeConfig]):
 
     def _show(
         self,
-        forecaster: Forecaster,
+        forecaster: "Forecaster",
         topics: ForecastTopics,
         message: PoseWithCovarianceStamped,
         pose: Pose2,
@@ -233,7 +237,7 @@ class ForecastNode(ConfiguredNode[ForecastNodeConfig]):
                 "model": forecaster.model_id if forecaster else "none",
                 "model_walks": forecaster.file.footprints.walks if forecaster else 0,
                 "model_path": announced.path,
-                "device": str(self._device),
+                "device": self._device,
                 "pose_rate_hz": self._meter.hz,
                 "forecasts": self._made,
                 "poses_skipped": self._skipped,

@@ -8,6 +8,7 @@ start-up; it is replaced, and the new one announced, only when the new one is no
 """
 
 import sys
+import threading
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -23,12 +24,11 @@ from svfm_ros.config.nodes import TrainerNodeConfig
 from svfm_ros.errors import SvfmError
 from svfm_ros.nodes.announcement import Announcement
 from svfm_ros.nodes.base import ConfiguredNode
+from svfm_ros.nodes.devices import device_name
 from svfm_ros.nodes.diagnostics import WARN, Diagnostics, Health, worst
 from svfm_ros.nodes.lifetime import run_node
 from svfm_ros.nodes.training import Trainer
 from svfm_ros.nodes.training_job import Task
-from svfm_ros.svfm.device import pick_device
-from svfm_ros.svfm.modelfile import load_walk_model
 from svfm_ros.walks.places import load_places
 from svfm_ros.walks.store import WalkStore, is_store
 
@@ -47,7 +47,7 @@ class TrainerNode(ConfiguredNode[TrainerNodeConfig]):
     def __init__(self, **node_options: Any) -> None:
         super().__init__("trainer_node", TrainerNodeConfig, live_sections=("training", "found"), **node_options)
         config = self.config
-        self._device = pick_device(config.device)
+        self._device = device_name(config.device)
         if config.places:
             load_places(Path(config.places).expanduser())  # refuse it now rather than at the first training
         self._folder = Path(config.store).expanduser() if config.store else None
@@ -58,7 +58,8 @@ class TrainerNode(ConfiguredNode[TrainerNodeConfig]):
         self._problem = ""
         self._trainer = Trainer(self._judge)
         self._publisher = self.create_publisher(String, "model", _LATCHED)
-        self._announce_what_is_there()
+        self._ready = threading.Event()
+        threading.Thread(target=self._announce_what_is_there, name="first model", daemon=True).start()
         self.create_subscription(PathMessage, "walk", self._hear, _WALKS)
         self.create_service(Trigger, "~/train_now", self._train_now)
         self.create_timer(_LOOK_S, self._look, clock=_STEADY)
@@ -76,18 +77,22 @@ class TrainerNode(ConfiguredNode[TrainerNodeConfig]):
         return Path(config.store).expanduser().absolute() / _MODEL_NAME if config.store else None
 
     def _announce_what_is_there(self) -> None:
-        """The last good model, for those who come first."""
-        if self._model is None or not self._model.exists():
-            return
+        """The last good model, for those who come first; in a thread of its own, for reading it takes seconds."""
         try:
-            file = load_walk_model(self._model)
+            if self._model is not None and self._model.exists():
+                from svfm_ros.svfm.modelfile import load_walk_model
+
+                file = load_walk_model(self._model)
+                self._learned = int(file.metrics.get("walks_seen", 0))
+                self._announce(file.model_id, self._learned, file.metrics.get("held_out_nll"))
         except SvfmError as error:
             self.get_logger().error(f"the model is not used: {error}")
-            return
-        self._learned = int(file.metrics.get("walks_seen", 0))
-        self._announce(file.model_id, self._learned, file.metrics.get("held_out_nll"))
+        finally:
+            self._ready.set()
 
     def _announce(self, model_id: str, walks: int, held_out_nll: float | None) -> None:
+        if not self.context.ok():
+            return
         announced = Announcement(str(self._model), model_id, walks, held_out_nll)
         self._publisher.publish(String(data=announced.to_text()))
         self._announced = model_id
@@ -104,7 +109,7 @@ class TrainerNode(ConfiguredNode[TrainerNodeConfig]):
             self._count()
         config = self.config
         new = self._walks - self._learned
-        rested = now_s - self._trainer.ended_s >= config.min_interval_s
+        rested = now_s - self._trainer.ended_s >= config.min_interval_s and self._ready.is_set()
         if rested and not self._trainer.busy and self._walks >= config.min_walks and new >= config.min_new_walks:
             self._begin()
 
@@ -149,7 +154,9 @@ class TrainerNode(ConfiguredNode[TrainerNodeConfig]):
 
     def _train_now(self, _request: Trigger.Request, response: Trigger.Response) -> Trigger.Response:
         self._count()
-        if self._walks < 2:
+        if not self._ready.is_set():
+            response.success, response.message = False, "the model is still being read: try again"
+        elif self._walks < 2:
             response.success, response.message = False, f"expected two or more walks, got {self._walks}"
         elif self._begin():
             response.success, response.message = True, f"training on {self._walks} walks"
@@ -197,7 +204,7 @@ class TrainerNode(ConfiguredNode[TrainerNodeConfig]):
                 "held_out_nll": state.held_out_nll,
                 "model": self._announced or "none",
                 "model_path": str(self._model or ""),
-                "device": str(self._device),
+                "device": self._device,
             },
         )
 
