@@ -76,7 +76,7 @@ def _curvature(heading: Array, s: Array) -> Array:
     """Bend of the path, 1/m; never quite zero."""
     bend = np.abs(np.diff(heading, axis=1)) / np.diff(s, axis=1)
     bend = np.concatenate([bend[:, :1], np.maximum(bend[:, 1:], bend[:, :-1]), bend[:, -1:]], axis=1)
-    return np.maximum(gaussian_filter1d(bend, 4.0, axis=1, mode="nearest"), 1e-3)
+    return np.asarray(np.maximum(gaussian_filter1d(bend, 4.0, axis=1, mode="nearest"), 1e-3))
 
 
 def _drift(s: Array, spread: float, rng: np.random.Generator) -> Array:
