@@ -1,5 +1,6 @@
 """A forecast on the map, as RViz shows it: paths coloured by where they end, endpoints with names and percentages."""
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,7 @@ from numpy.typing import NDArray
 from svfm_ros.datatypes import Forecast, OccupancyGrid, Places
 from svfm_ros.experiments.maps import show_grid
 
-__all__ = ["draw_forecast"]
+__all__ = ["draw_forecast", "draw_forecasts"]
 
 _ELSEWHERE_RGB = (0.35, 0.35, 0.35)
 _WALKER = "#146e3c"
@@ -24,9 +25,27 @@ def draw_forecast(
     path: Path, grid: OccupancyGrid, forecast: Forecast, places: Places, title: str = "", dpi: int = 130
 ) -> None:
     """Write the picture to ``path``."""
-    figure = Figure(figsize=(8.0, 8.0), layout="constrained")
+    draw_forecasts(path, grid, [forecast], places, [title], dpi)
+
+
+def draw_forecasts(
+    path: Path,
+    grid: OccupancyGrid,
+    forecasts: Sequence[Forecast],
+    places: Places,
+    titles: Sequence[str],
+    dpi: int = 130,
+) -> None:
+    """Forecasts side by side, each under its title; written to ``path``."""
+    figure = Figure(figsize=(8.0 * len(forecasts), 8.0), layout="constrained")
     FigureCanvasAgg(figure)
-    axes = figure.add_subplot()
+    panels = figure.subplots(1, len(forecasts), squeeze=False)[0]
+    for axes, forecast, title in zip(panels, forecasts, titles, strict=True):
+        _panel(axes, grid, forecast, places, title)
+    figure.savefig(path, dpi=dpi)
+
+
+def _panel(axes: Any, grid: OccupancyGrid, forecast: Forecast, places: Places, title: str) -> None:
     show_grid(axes, grid)
     ends = forecast.endpoint if forecast.endpoint is not None else places.assign(forecast.samples_xy[:, -1])
     _paths(axes, forecast, places, ends)
@@ -34,7 +53,6 @@ def draw_forecast(
     axes.plot(*forecast.samples_xy[:, 0].mean(axis=0), "o", color=_WALKER, ms=9, zorder=6)
     text = f"{forecast.entropy:.2f} nats, {forecast.walks} walks" if forecast.known else "no walk came near here"
     axes.set_title(f"{title}\n{text}", fontsize=11)
-    figure.savefig(path, dpi=dpi)
 
 
 def _paths(axes: Any, forecast: Forecast, places: Places, ends: NDArray[np.int64]) -> None:
