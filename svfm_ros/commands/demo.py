@@ -35,7 +35,7 @@ _TRAINING_S = 180.0
 _SAY_EVERY_S = 5.0
 _PARAMETERS = {
     "slam_node": {"recorder.dwell_time_s": 3.0, "inbox": 500},  # a hiccup at eight times the pace is long
-    "trainer_node": {"min_walks": 12, "min_new_walks": 24, "training.steps": 200, "look_s": 5.0, "niceness": 5},
+    "trainer_node": {"min_walks": 12, "min_new_walks": 24, "look_s": 5.0, "niceness": 5},
     "forecast_node": {"recorder.dwell_time_s": 3.0},
 }
 # Bars of the table at the end.
