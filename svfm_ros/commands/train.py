@@ -109,9 +109,6 @@ def _windows(args: argparse.Namespace, given: WalkInput, old: "WalkModelFile | N
     from svfm_ros.config.walks import WindowsConfig
     from svfm_ros.walks.windows import make_windows
 
-    residents = sorted({walk.resident for walk in given.walks})
-    if len(residents) > 1:
-        raise DataError(f"expected the walks of one person, got {', '.join(residents)}: choose one with --resident")
     if old is not None:
         config = WindowsConfig(dt_s=old.model.dt_s, time_zone=old.time_zone)
         return make_windows(given.walks, config, old.frame)

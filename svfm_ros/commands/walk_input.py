@@ -29,7 +29,7 @@ class WalkInput:
 
 
 def read_walks(path: Path, resident: str | None = None) -> WalkInput:
-    """All walks, or those of one resident."""
+    """All walks of one person, who need not be named where there is nobody else."""
     if not path.exists():
         raise UsageError(f"expected a walk store or a CSV file, got nothing at {path}")
     if _is_bag(path):
@@ -41,6 +41,9 @@ def read_walks(path: Path, resident: str | None = None) -> WalkInput:
     if not found.walks:
         whose = "" if resident is None else f" of {resident!r}"
         raise DataError(f"expected walks{whose} in {path}, got none ({found.unplaced} without a place in the house)")
+    people = sorted({walk.resident for walk in found.walks})
+    if len(people) > 1:
+        raise DataError(f"{path}: expected one person's walks, got {', '.join(people)}: choose one with --resident")
     return found
 
 

@@ -1,0 +1,208 @@
+"""Score a model on walks it never saw.
+
+WALKS is a walk store or a CSV file (walk_id,t,x,y). Walks that the model was trained on are left out, so the file given
+to svfm train may be given here too: its held-out walks are then what is scored. Each walk is forecast from its own
+start at its own time; a walk that has ended stays where it ended.
+
+for example:
+  svfm evaluate --model out/model.pt out/walks.csv
+  svfm evaluate --model out/model.pt out/next_week.csv --json
+
+NLL: nats per step, lower is better. Share TV: half the sum of differences between forecast and real shares of the
+places, 0 to 1. Energy distance: forecast paths to real paths, metres, 0 when they agree. Coverage: how often the 50 %
+and 90 % regions hold the truth. minADE20 and minFDE20: the best of 20 paths, mean and final distance, metres.
+"""
+
+import argparse
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from svfm_ros.commands.output import add_json_argument, print_json, print_table, progress
+from svfm_ros.commands.walk_input import TRAINED_ON, WalkInput, fingerprint, read_walks
+from svfm_ros.errors import DataError
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from svfm_ros.datatypes import Forecast, WalkWindows
+    from svfm_ros.svfm.forecast import Forecaster
+    from svfm_ros.svfm.modelfile import WalkModelFile
+
+__all__ = ["add_arguments", "run"]
+
+_BEST_OF = 20
+_POOLED = 2000  # paths in the energy distance: their distances to each other must fit into memory
+
+
+@dataclass(frozen=True, slots=True)
+class _Asked:
+    """Whole walks on the model's tick and a forecast from the start of each."""
+
+    paths: "NDArray[np.float64]"  # (N, K, 2)
+    lengths: "NDArray[np.int64]"  # (N,), positions until the walk ends or the forecast does
+    forecasts: "list[Forecast]"
+    ends: list[str]  # place each walk really ends at
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Options of ``svfm evaluate``."""
+    parser.add_argument("walks", type=Path, metavar="WALKS", help="walk store or CSV file")
+    parser.add_argument("--model", type=Path, required=True, metavar="MODEL", help="made by svfm train")
+    parser.add_argument("--places", type=Path, metavar="FILE", help="named places (YAML) instead of the model's")
+    parser.add_argument("--map", type=Path, metavar="FILE", help="map of the house (map_server YAML)")
+    parser.add_argument("--resident", metavar="R", help="whose walks, where there are several people's")
+    parser.add_argument("--samples", type=int, default=200, metavar="N", help="sampled paths per walk (200)")
+    parser.add_argument("--seed", type=int, default=0, metavar="N", help="of the samples (0)")
+    add_json_argument(parser)
+
+
+def run(args: argparse.Namespace) -> int:
+    """Forecast every walk and compare."""
+    forecaster = _forecaster(args)
+    file = forecaster.file
+    given = read_walks(args.walks, args.resident)
+    if given.frame not in (None, file.frame):
+        raise DataError(f"expected walks in the model's frame {file.frame!r}, got {given.frame!r}")
+    unseen = _unseen(given, file, args.walks)
+    windows = _windows(unseen, file)
+    asked = _ask(forecaster, windows, args.seed)
+    figures = {
+        "walks": len(asked.forecasts),
+        "walks_trained_on": len(given.walks) - len(unseen.walks),
+        "walks_with_gaps": len(set(windows.walk_ids)) - len(asked.forecasts),
+        "unknown_starts": sum(not f.known for f in asked.forecasts),
+        "samples": args.samples,
+        **_scores(file, windows, asked),
+        "model_id": forecaster.model_id,
+    }
+    _report(args, figures)
+    return 0
+
+
+def _forecaster(args: argparse.Namespace) -> "Forecaster":
+    from svfm_ros.config.forecast import ForecastConfig
+    from svfm_ros.errors import UsageError
+    from svfm_ros.mapio import load_map
+    from svfm_ros.nodes.model_places import places_from
+    from svfm_ros.svfm.forecast import Forecaster
+    from svfm_ros.svfm.modelfile import load_walk_model
+    from svfm_ros.walks.places import load_places
+
+    if args.samples < _BEST_OF:
+        raise UsageError(f"expected at least {_BEST_OF} samples, got {args.samples}")
+    config = ForecastConfig(samples=args.samples, seed=args.seed)
+    file = load_walk_model(args.model)
+    places = load_places(args.places) if args.places else places_from(file.metrics)
+    grid = None if args.map is None else load_map(args.map)
+    return Forecaster(file, places, replace(config, frame=file.frame), grid)
+
+
+def _unseen(given: WalkInput, file: "WalkModelFile", path: Path) -> WalkInput:
+    trained_on = set(file.metrics.get(TRAINED_ON, ()))
+    walks = [walk for walk in given.walks if fingerprint(walk) not in trained_on]
+    if not walks:
+        raise DataError(f"{path}: expected walks the model never saw, but it was trained on all {len(given.walks)}")
+    return replace(given, walks=walks)
+
+
+def _windows(unseen: WalkInput, file: "WalkModelFile") -> "WalkWindows":
+    from svfm_ros.config.walks import WindowsConfig
+    from svfm_ros.walks.windows import make_windows
+
+    config = WindowsConfig(dt_s=file.model.dt_s, time_zone=file.time_zone)
+    windows = make_windows(unseen.walks, config, file.frame)
+    if not len(windows):
+        raise DataError(f"expected walks of at least two steps of {file.model.dt_s} s, got none")
+    return windows
+
+
+def _ask(forecaster: "Forecaster", windows: "WalkWindows", seed: int) -> _Asked:
+    """A forecast for each walk without gaps: the pieces of a split one neither start nor end where it did."""
+    from collections import Counter
+
+    import numpy as np
+
+    pieces = Counter(windows.walk_ids)
+    whole = windows.select(np.array([pieces[name] == 1 for name in windows.walk_ids], dtype=np.bool_))
+    if not len(whole):
+        raise DataError("expected walks without gaps, got none")
+    most = round(forecaster.config.longest_s / whole.dt_s)
+    ticks = min(int(whole.lengths.max()) - 1, most)
+    found = []
+    with progress() as bar:
+        task = bar.add_task("forecasting", total=len(whole), note="")
+        for n, (path, stamp_ns) in enumerate(zip(whole.xy, whole.start_ns.tolist(), strict=True)):
+            found.append(forecaster.forecast(path[0], stamp_ns, horizon_s=ticks * whole.dt_s, seed=seed + n))
+            bar.advance(task)
+    names = (*forecaster.places.names, forecaster.config.elsewhere)
+    ends = [names[i] for i in forecaster.places.assign(whole.end_xy).tolist()]
+    return _Asked(whole.xy[:, : ticks + 1], np.minimum(whole.lengths, ticks + 1), found, ends)
+
+
+def _scores(file: "WalkModelFile", windows: "WalkWindows", asked: _Asked) -> dict[str, float | None]:
+    import numpy as np
+
+    from svfm_ros.svfm import metrics
+    from svfm_ros.svfm.pathtrain import as_batch, held_out_nll
+
+    shares = [f.shares for f in asked.forecasts]
+    mean_shares = {name: float(np.mean([s[name] for s in shares])) for name in shares[0]}
+    levels = np.concatenate(_per_walk(asked, lambda paths, truth: metrics.region_levels(paths[:, 1:], truth[1:])))
+    best = _per_walk(asked, lambda paths, truth: metrics.min_displacement(paths[:_BEST_OF, 1:], truth[1:]))
+    return {
+        "nll_per_step": held_out_nll(file.model, as_batch(windows)),
+        "share_tv": metrics.total_variation(mean_shares, metrics.shares_of(asked.ends)),
+        "destination_log_loss": metrics.destination_log_loss(shares, asked.ends),
+        "energy_distance_m": _energy_distance(asked),
+        "coverage_50": metrics.coverage(levels, 0.5),
+        "coverage_90": metrics.coverage(levels, 0.9),
+        "min_ade20_m": float(np.mean([b.min_ade_m for b in best])),
+        "min_fde20_m": float(np.mean([b.min_fde_m for b in best])),
+        "entropy": float(np.mean([f.entropy for f in asked.forecasts])),
+    }
+
+
+def _per_walk(asked: _Asked, score: Any) -> list[Any]:
+    """A score for each walk, over the time it lasted; the start itself is given, not forecast."""
+    triples = zip(asked.forecasts, asked.paths, asked.lengths.tolist(), strict=True)
+    return [score(f.samples_xy[:, :length], path[:length]) for f, path, length in triples]
+
+
+def _energy_distance(asked: _Asked) -> float | None:
+    """Over all starts together, equally many paths from each; None where one walk tells nothing about a spread."""
+    import numpy as np
+
+    from svfm_ros.svfm.metrics import energy_distance
+
+    if len(asked.paths) < 2:
+        return None
+    each = max(1, _POOLED // len(asked.paths))
+    pooled = np.concatenate([f.samples_xy[:each] for f in asked.forecasts])
+    return energy_distance(pooled, asked.paths)
+
+
+_ROWS = {
+    "nll_per_step": "NLL per step (nats)",
+    "share_tv": "endpoint share TV",
+    "destination_log_loss": "destination log loss (nats)",
+    "energy_distance_m": "energy distance (m)",
+    "coverage_50": "coverage of the 50 % region",
+    "coverage_90": "coverage of the 90 % region",
+    "min_ade20_m": "minADE20 (m)",
+    "min_fde20_m": "minFDE20 (m)",
+    "entropy": "mean entropy (nats)",
+    "walks": "walks scored",
+    "walks_trained_on": "left out: trained on",
+    "walks_with_gaps": "in the NLL only: gaps",
+    "unknown_starts": "starts far from any walk",
+}
+
+
+def _report(args: argparse.Namespace, figures: dict[str, Any]) -> None:
+    if args.json:
+        print_json({"model": str(args.model), "input": str(args.walks), **figures})
+        return
+    rows = [(label, "-" if figures[key] is None else figures[key]) for key, label in _ROWS.items()]
+    print_table(f"model {figures['model_id']} on {args.walks}", ("figure", "value"), rows)
