@@ -155,15 +155,23 @@ class Aligner:
 def align_walks(
     walks: Iterable[Walk], reference: ReferenceMap, config: AlignConfig | None = None, extend: bool = False
 ) -> AlignedWalks:
-    """Place many walks. With ``extend``, those that were placed extend the reference for those that follow."""
+    """Place many walks. With ``extend``, those that were placed extend the reference for the others.
+
+    Walks that were refused are then tried again, until no more of them find their place.
+    """
+    walks = list(walks)
     aligner = Aligner(reference, config)
-    alignments = []
-    for walk in walks:
-        alignment = aligner.align(walk)
-        alignments.append(alignment)
-        if extend and alignment.accepted:
-            aligner = Aligner(aligner.reference.extended(walk.placed(alignment.T_house_walk)), config)
-    return AlignedWalks(tuple(alignments), aligner.reference)
+    alignments: dict[int, Alignment] = {}
+    waiting, placed = list(range(len(walks))), True
+    while waiting and placed:
+        placed = False
+        for k in waiting:
+            alignments[k] = aligner.align(walks[k])
+            if extend and alignments[k].accepted:
+                aligner = Aligner(aligner.reference.extended(walks[k].placed(alignments[k].T_house_walk)), config)
+                placed = True
+        waiting = [k for k in waiting if not alignments[k].accepted]
+    return AlignedWalks(tuple(alignments[k] for k in range(len(walks))), aligner.reference)
 
 
 def _thinned(points: Array, count: int) -> Array:

@@ -173,8 +173,9 @@ def test_walks_extend_the_map_for_those_that_follow() -> None:
     assert [a.accepted for a in without.alignments] == [False, True, False, False]
     assert without.reference is start
     extended = align_walks(walks, start, extend=True)
-    assert [a.accepted for a in extended.alignments] == [False, True, True, True]
-    np.testing.assert_allclose(extended.alignments[3].T_house_walk.as_array(), [-4.0, 2.0, 2.0], atol=0.08)
+    assert [a.accepted for a in extended.alignments] == [True, True, True, True], "the first is tried again"
+    for k in (0, 3):
+        np.testing.assert_allclose(extended.alignments[k].T_house_walk.as_array(), [-4.0, 2.0, 2.0], atol=0.08)
 
 
 def test_what_is_known_stays_when_a_map_is_extended(reference: ReferenceMap) -> None:
