@@ -270,13 +270,17 @@ class Places:
         """Their middles ``(P, 2)``."""
         return np.array([(p.x, p.y) for p in self.places], dtype=float).reshape(-1, 2)
 
-    def assign(self, xy: ArrayLike) -> NDArray[np.int64]:
-        """For positions ``(..., 2)`` the index of the nearest place that holds them, -1 where none does ``(...)``."""
+    def assign(self, xy: ArrayLike, reach_m: float = 0.0) -> NDArray[np.int64]:
+        """For positions ``(..., 2)`` the index of the nearest place that holds them, -1 where none does ``(...)``.
+
+        ``reach_m`` widens every place by that much.
+        """
         points = np.asarray(xy, dtype=float)
         if not self.places:
             return np.full(points.shape[:-1], -1, dtype=np.int64)
         distance = np.linalg.norm(points[..., None, :] - self.centres, axis=-1)  # (..., P)
-        distance[~(distance <= np.array([p.radius_m for p in self.places]))] = np.inf  # a NaN position is nowhere
+        reach = np.array([p.radius_m + reach_m for p in self.places])
+        distance[~(distance <= reach)] = np.inf  # a NaN position is nowhere
         nearest = np.argmin(distance, axis=-1)
         held = np.isfinite(np.take_along_axis(distance, nearest[..., None], axis=-1)[..., 0])
         return np.where(held, nearest, -1).astype(np.int64)

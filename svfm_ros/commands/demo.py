@@ -34,7 +34,7 @@ _PATIENCE_S = 60.0
 _TRAINING_S = 180.0
 _SAY_EVERY_S = 5.0
 _PARAMETERS = {
-    "slam_node": {"recorder.dwell_time_s": 3.0, "inbox": 500},  # a hiccup at eight times the pace is long
+    "slam_node": {"recorder.dwell_time_s": 3.0, "inbox": 5000},  # a replay may queue; nothing is dropped
     "trainer_node": {"min_walks": 12, "min_new_walks": 24, "look_s": 5.0, "niceness": 5},
     "forecast_node": {"recorder.dwell_time_s": 3.0},
 }

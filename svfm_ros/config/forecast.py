@@ -62,6 +62,11 @@ class ForecastConfig:
     neighbourhood_m: float = option(1.0, "walks that pass this near count as what a forecast rests on", low=0.01)
     longest_s: float = option(60.0, "paths are followed no longer than this to see where they end, seconds", low=0.1)
     patience: float = option(1.3, "paths are followed to their end for this many times the longest walk known", low=0.0)
+    place_reach_m: float = option(
+        0.5,
+        "paths that stop this near to a place's edge count as there: sampled ends scatter more than people do",
+        low=0.0,
+    )
     elsewhere: str = option("elsewhere", "name for endpoints that are in no place")
     frame: str = option("map", "frame of positions")
     time_zone: str = option("UTC", "IANA name of the zone the time of day is told in")

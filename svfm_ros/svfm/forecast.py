@@ -77,7 +77,8 @@ class Forecaster:
         hidden = self._in_mind(starts, hour, walk_so_far, rng)
         walks = self._walk(starts, hidden, hour, horizon_s, rng)
         times_s, paths = self._until(walks, horizon_s)
-        shares = self._shares(walks)
+        endpoint = self.places.assign(walks.end_xy, config.place_reach_m)
+        shares = self._shares(endpoint)
         near = self._near.query_ball_point(here, config.neighbourhood_m)
         return Forecast(
             stamp_ns=int(stamp_ns),
@@ -90,6 +91,7 @@ class Forecaster:
             walks=len(np.unique(self.file.footprints.walk[near])),
             model_id=self.model_id,
             known=bool(self._near.query(here)[0] <= config.known_radius_m),
+            endpoint=endpoint,
         )
 
     def set_walls(self, walls: OccupancyGrid | None) -> None:
@@ -154,11 +156,10 @@ class Forecaster:
         last = walks.xy[:, whole] * (1.0 - rest) + walks.xy[:, whole + 1] * rest
         return np.append(times, float(horizon_s)), np.concatenate([paths, last[:, None]], axis=1)
 
-    def _shares(self, walks: SampledWalks) -> dict[str, float]:
+    def _shares(self, endpoint: NDArray[np.int64]) -> dict[str, float]:
         """Share of the paths that end in each place; all places are named, also those nobody goes to."""
-        index = self.places.assign(walks.end_xy)
-        shares = {name: float((index == i).mean()) for i, name in enumerate(self.places.names)}
-        return {**shares, self.config.elsewhere: float((index < 0).mean())}
+        shares = {name: float((endpoint == i).mean()) for i, name in enumerate(self.places.names)}
+        return {**shares, self.config.elsewhere: float((endpoint < 0).mean())}
 
 
 def _check(start: ArrayLike, horizon_s: float, samples: int) -> Array:

@@ -167,3 +167,11 @@ def test_a_file_that_is_not_there_and_ends_that_are_not_numbers(tmp_path: Path) 
         load_places(tmp_path / "none.yaml")
     with pytest.raises(DataError, match="finite walk ends"):
         find_places([[np.nan, 0.0]], [1])
+
+
+def test_reach_widens_every_place_and_the_nearest_still_wins() -> None:
+    near, far = Place("near", 0.0, 0.0, 0.5, "#000000"), Place("far", 3.0, 0.0, 0.5, "#ffffff")
+    spots = [[0.0, 0.8], [1.4, 0.0], [2.2, 0.0]]
+    np.testing.assert_array_equal(Places((near, far)).assign(spots), [-1, -1, -1])
+    np.testing.assert_array_equal(Places((near, far)).assign(spots, reach_m=0.4), [0, -1, 1])
+    np.testing.assert_array_equal(Places((near, far)).assign(spots, reach_m=2.0), [0, 0, 1])
