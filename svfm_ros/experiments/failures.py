@@ -8,7 +8,6 @@ single deterministic field, so all they can do about scatter is to learn their o
 """
 
 import math
-from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -20,103 +19,28 @@ from torch import Tensor
 
 from svfm_ros.checks import Check, at_least, at_most
 from svfm_ros.config.svfm import ModelConfig, TrainConfig
+from svfm_ros.experiments.failure_cases import CASES, SPREAD, Case
 from svfm_ros.experiments.failures_figure import draw_case
 from svfm_ros.experiments.parallel import run_all
 from svfm_ros.experiments.result import ExperimentResult, Tick
-from svfm_ros.svfm.losses import mixture_density_loss, observed_cov
+from svfm_ros.svfm.losses import combine, mixture_density_loss, observed_cov, transport_variance_loss
 from svfm_ros.svfm.mixture import MixtureModel
 from svfm_ros.svfm.moments import propagate
 from svfm_ros.svfm.rollout import grid, rk4
 from svfm_ros.svfm.sampling import sample_paths
 from svfm_ros.svfm.seeding import seeded
-from svfm_ros.svfm.train import train
+from svfm_ros.svfm.train import Batch, Objective, train
 
-__all__ = ["CASES", "CONTENDERS", "Case", "Outcome", "Spec", "run_crossing", "run_scaling", "run_spec", "run_splitting"]
+__all__ = ["CONTENDERS", "Outcome", "Spec", "run_crossing", "run_scaling", "run_spec", "run_splitting"]
 
 Array = NDArray[np.float64]
 
-_SPREAD = 0.1  # of the ends around +1 and -1
-_LOG_SPREAD = 0.35  # of the speeds in the scaling task
-_ROWS, _TEST_ROWS = 1000, 2000  # for training and validation each; for the test
+_ROWS, _TEST_ROWS = 1000, 4000  # for training and validation each; for the test
 _TRAIN_STEPS, _TEST_STEPS = 5, 20  # of Runge-Kutta 4 over the unit of time
 _SAMPLES = 10_000  # paths per start
 _SOLVED = 0.05  # nats
+_PENALTY = 0.05  # on TVLoss
 _QUICK_STEPS, _STEPS = 150, 600
-
-
-@dataclass(frozen=True, slots=True)
-class Case:
-    """One task: where paths start, where they end, and the density the ends are drawn from."""
-
-    name: str
-    title: str
-    starts: tuple[float, ...]  # increasing
-    contenders: tuple[str, ...]
-    draw: Callable[[int, torch.Generator], tuple[Tensor, Tensor]]  # rows -> starts (n, 1), ends (n, 1)
-    log_density: Callable[[Tensor, Tensor], Tensor]  # starts (n, 1), ends (n, 1) -> (n,)
-
-
-def _sides(rows: int) -> Tensor:
-    """+1 and -1 in equal parts (n, 1)."""
-    return torch.where(torch.arange(rows) % 2 == 0, 1.0, -1.0).unsqueeze(1)
-
-
-def _normal(x: Tensor, mean: Tensor, spread: float) -> Tensor:
-    return (-0.5 * ((x - mean) / spread).square() - math.log(spread * math.sqrt(2.0 * math.pi))).squeeze(-1)
-
-
-def _draw_crossing(rows: int, g: torch.Generator) -> tuple[Tensor, Tensor]:
-    x = _sides(rows)
-    return x, -x + _SPREAD * torch.randn(rows, 1, generator=g)
-
-
-def _draw_splitting(rows: int, g: torch.Generator) -> tuple[Tensor, Tensor]:
-    return torch.zeros(rows, 1), _sides(rows) + _SPREAD * torch.randn(rows, 1, generator=g)
-
-
-def _draw_scaling(rows: int, g: torch.Generator) -> tuple[Tensor, Tensor]:
-    return torch.zeros(rows, 1), torch.exp(_LOG_SPREAD * torch.randn(rows, 1, generator=g))
-
-
-def _crossing_density(x: Tensor, y: Tensor) -> Tensor:
-    return _normal(y, -x, _SPREAD)
-
-
-def _splitting_density(x: Tensor, y: Tensor) -> Tensor:
-    return torch.logaddexp(_normal(y, x + 1.0, _SPREAD), _normal(y, x - 1.0, _SPREAD)) - math.log(2.0)
-
-
-def _scaling_density(x: Tensor, y: Tensor) -> Tensor:
-    log_speed = torch.log((y - x).clamp_min(1e-9))
-    return _normal(log_speed, torch.zeros_like(y), _LOG_SPREAD) - log_speed.squeeze(-1)
-
-
-CASES = {
-    "crossing": Case(
-        "crossing",
-        "from ±1 to ∓1: paths must cross",
-        (-1.0, 1.0),
-        ("VF", "A-VF", "SVFM"),
-        _draw_crossing,
-        _crossing_density,
-    ),
-    "splitting": Case(
-        "splitting",
-        "from 0 to ±1: one start, two ends",
-        (0.0,),
-        ("VF", "A-VF", "SVFM"),
-        _draw_splitting,
-        _splitting_density,
-    ),
-    "scaling": Case(
-        "scaling",
-        "from 0 to wherever a log-normal speed leads",
-        (0.0,),
-        ("VF", "A-VF", "SVF", "SVFM"),
-        _draw_scaling,
-        _scaling_density,
-    ),
-}
 
 
 def _contender(**switches: Any) -> ModelConfig:
@@ -159,13 +83,30 @@ class Outcome:
     densities: dict[float, Array]  # start -> density of the end
 
 
-def _by_moments(model: MixtureModel, case: Case, x: Tensor, y: Tensor, steps: int) -> Tensor:
-    """Minus log density (n,) by moments; rows that start alike share one walk."""
+@dataclass(frozen=True, slots=True)
+class _Losses:
+    density: Tensor  # (n,), MDLoss: minus log density by moments
+    path: Tensor  # (n,), TVLoss
+
+
+def _losses(model: MixtureModel, case: Case, x: Tensor, y: Tensor, steps: int) -> _Losses:
+    """Rows that start alike share one walk."""
     starts = torch.tensor(case.starts).unsqueeze(1)
     out = propagate(model, starts, grid(0.0, 1.0, steps, like=x))
     cov = observed_cov(out.cov[-1], model.floor())
     own = torch.searchsorted(starts[:, 0], x[:, 0])
-    return mixture_density_loss(y, out.mean[-1][own], cov[own], out.log_weight[-1][own])
+    density = mixture_density_loss(y, out.mean[-1][own], cov[own], out.log_weight[-1][own])
+    return _Losses(density, transport_variance_loss(out)[own])
+
+
+def _objective(case: Case) -> Objective[MixtureModel]:
+    """MDLoss and a little TVLoss: of two fields that fit the ends equally well, the straighter one."""
+
+    def objective(model: MixtureModel, rows: Batch, seed: int) -> Tensor:  # noqa: ARG001
+        losses = _losses(model, case, rows[0], rows[1], _TRAIN_STEPS)
+        return combine({"MDLoss": losses.density, "TVLoss": losses.path}, _PENALTY).mean()
+
+    return objective
 
 
 def _paths(model: MixtureModel, start: float, seed: int) -> Tensor:
@@ -192,8 +133,7 @@ def run_spec(spec: Spec) -> Outcome:
     options = TrainConfig(seed=spec.seed, steps=spec.steps, batch_size=100, learning_rate=0.02, gate_learning_rate=0.03)
     velocities = data[1] - data[0]  # over the unit of time
     make_model = lambda seed: seeded(MixtureModel(config, seed), velocities, seed)  # noqa: E731
-    objective = lambda model, rows, _: _by_moments(model, case, rows[0], rows[1], _TRAIN_STEPS).mean()  # noqa: E731
-    model = train(make_model, objective, data, valid, options).model
+    model = train(make_model, _objective(case), data, valid, options).model
     with torch.no_grad():
         return _scored(spec, case, model, *test)
 
@@ -208,7 +148,7 @@ def _scored(spec: Spec, case: Case, model: MixtureModel, x: Tensor, y: Tensor) -
     ends = torch.linspace(*((-0.5, 3.5) if spec.case == "scaling" else (-2.0, 2.0)), 400)
     return Outcome(
         spec=spec,
-        by_moments=float((truth + _by_moments(model, case, x, y, _TEST_STEPS)).mean()),
+        by_moments=float((truth + _losses(model, case, x, y, _TEST_STEPS).density).mean()),
         by_samples=float((truth - sampled).mean()),
         upper_share=float(torch.cat([s[-1] for s in walked.values()]).gt(0).double().mean()),
         spreads=_mode_spreads(walked[case.starts[-1]][-1], float(floor)),
@@ -222,7 +162,7 @@ def _scored(spec: Spec, case: Case, model: MixtureModel, x: Tensor, y: Tensor) -
 def _mode_spreads(ends: Tensor, floor: float) -> tuple[float, float]:
     """Standard deviation of the observed ends below and above 0, over the true one."""
     sides = (ends[ends <= 0], ends[ends > 0])
-    lower, upper = (math.hypot(float(x.std(correction=0)), floor) / _SPREAD if len(x) else math.nan for x in sides)
+    lower, upper = (math.hypot(float(x.std(correction=0)), floor) / SPREAD if len(x) else math.nan for x in sides)
     return lower, upper
 
 

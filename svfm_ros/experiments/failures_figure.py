@@ -10,7 +10,8 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-    from svfm_ros.experiments.failures import Case, Outcome
+    from svfm_ros.experiments.failure_cases import Case
+    from svfm_ros.experiments.failures import Outcome
 
 __all__ = ["draw_case"]
 

@@ -90,9 +90,9 @@ def variance_loss(slopes: Tensor, weight: Tensor) -> Tensor:
 
 
 def transport_variance_loss(moments: Moments) -> Tensor:
-    """TVLoss (B,): eq. 9 plus eq. 10 along the central path of each component."""
-    weight = moments.log_weight[1:].exp()
-    return transport_loss(moments.centre, weight) + variance_loss(moments.slope[1:], weight)
+    """TVLoss (B,): eq. 9 plus eq. 10, expected over components and over the noise within each (its sigma points)."""
+    weight = (moments.log_weight[1:].exp().unsqueeze(-1) * moments.point_weight).flatten(2)  # (T, B, K * S)
+    return transport_loss(moments.paths.flatten(2, 3), weight) + variance_loss(moments.slopes[1:].flatten(2, 3), weight)
 
 
 def _weighted(per_step: Tensor, weight: Tensor) -> Tensor:

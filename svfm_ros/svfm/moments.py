@@ -32,8 +32,9 @@ class Moments:
     mean: Tensor  # (T + 1, B, K, dim)
     cov: Tensor  # (T + 1, B, K, dim, dim)
     log_weight: Tensor  # (T + 1, B, K), log pi(t_i)
-    centre: Tensor  # (T + 1, B, K, D), the path of the median field; under filtering, the mean
-    slope: Tensor  # (T + 1, B, K, D), its velocity
+    paths: Tensor  # (T + 1, B, K, S, D), sigma points on their way, the median field's first; where redrawn, the mean
+    slopes: Tensor  # (T + 1, B, K, S, D), their velocities
+    point_weight: Tensor  # (S,), add up to one
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,8 +136,7 @@ def _propagate_frozen(model: MixtureModel, h0: Tensor, times: Tensor, substeps: 
     off = seen - mean.transpose(1, 2).unsqueeze(3)  # (T + 1, K, B, S, dim)
     cov = torch.einsum("s,tkbsi,tkbsj->tbkij", weights, off, off)
     log_weight = model.log_prior(times[0], h0).expand(len(times), -1, -1)
-    centre, slope = states[..., 0, :].transpose(1, 2), slopes[..., 0, :].transpose(1, 2)
-    return Moments(mean, cov, log_weight, centre, slope)
+    return Moments(mean, cov, log_weight, states.transpose(1, 2), slopes.transpose(1, 2), weights)
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,8 +169,8 @@ def _propagate_anew(model: MixtureModel, h0: Tensor, times: Tensor, substeps: in
     mean = torch.stack([s.mean for s in states]).transpose(1, 2)
     cov = torch.stack([s.cov() for s in states]).transpose(1, 2)
     dim = model.config.dim
-    slope = torch.stack(slopes).transpose(1, 2)
-    return Moments(mean[..., :dim], cov[..., :dim, :dim], torch.stack(weights), mean, slope)
+    paths, slope = mean.unsqueeze(3), torch.stack(slopes).transpose(1, 2).unsqueeze(3)
+    return Moments(mean[..., :dim], cov[..., :dim, :dim], torch.stack(weights), paths, slope, mean.new_ones(1))
 
 
 def _advance(model: MixtureModel, now: _Gaussians, times: Tensor, substeps: int) -> tuple[_Gaussians, Tensor]:

@@ -2,7 +2,8 @@ import numpy as np
 import pytest
 import torch
 
-from svfm_ros.experiments.failures import CASES, CONTENDERS, Spec, run_spec
+from svfm_ros.experiments.failure_cases import CASES
+from svfm_ros.experiments.failures import CONTENDERS, Spec, run_spec
 from svfm_ros.experiments.failures_figure import draw_case
 
 

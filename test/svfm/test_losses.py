@@ -70,6 +70,14 @@ def test_straight_uniform_motion_has_the_least_transport_and_no_variance():
     torch.testing.assert_close(transport_variance_loss(out), t([1.0]))
 
 
+def test_path_losses_are_expected_over_the_noise():
+    # Steps of v / 4 with log v ~ N(0, 0.3^2): E[v^2] / 16 = exp(2 * 0.09) / 16; constant fields have no variance.
+    model = constant_model([[1.0]], sigma_v=0.3)
+    zero = torch.zeros(1, 1).double()
+    out = propagate(model, zero, grid(0.0, 1.0, 4, like=zero))
+    assert transport_variance_loss(out).item() == pytest.approx(math.exp(0.18) / 16, rel=1e-3)
+
+
 def test_forecast_loss_is_the_mean_of_the_secondary_loss_over_time():
     model = constant_model([[1.0, 0.0]], stochastic=False)
     zero = torch.zeros(2, 2).double()

@@ -28,7 +28,7 @@ def test_frozen_noise_adds_up_linearly_along_and_across_the_way():
 
 def test_moments_go_through_the_fields_slope():
     # h(T) = h0 exp(rate T exp(sigma e)): moments by quadrature against three sigma points.
-    model = linear_model(0.8, sigma_v=0.1)
+    model = linear_model(0.8, sigma_v=0.1).requires_grad_(False)
     out = propagate(model, torch.ones(1, 1).double(), grid(0.0, 1.0, 20, like=ZERO))
     x, w = np.polynomial.hermite_e.hermegauss(40)
     h, w = np.exp(0.8 * np.exp(0.1 * x)), w / w.sum()
@@ -66,7 +66,7 @@ def test_fresh_noise_spreads_with_the_square_root_of_time():
 
 def test_correlated_noise_lies_between_by_its_formula():
     # Sum of N steps of an AR(1) noise: variance sum_ij rho^|i-j|.
-    model = constant_model([[1.0]], sigma_v=0.01, correlation=0.5)
+    model = constant_model([[1.0]], sigma_v=0.01, correlation=0.5).requires_grad_(False)
     out = propagate(model, torch.zeros(1, 1).double(), grid(0.0, 2.0, 8, like=ZERO))
     lag = np.abs(np.subtract.outer(np.arange(8), np.arange(8)))
     expected = (0.25 * 0.01) ** 2 * np.exp(-0.5 * lag).sum()
@@ -76,7 +76,7 @@ def test_correlated_noise_lies_between_by_its_formula():
 def test_filtered_moments_of_constant_fields_are_exact():
     """Matching keeps the first two moments exactly where fields are constant: compare with all K^T histories."""
     drift = [[1.0], [-2.0]]
-    model = constant_model(drift, stochastic=False, selection="filter", stickiness=1.0)
+    model = constant_model(drift, stochastic=False, selection="filter", stickiness=1.0).requires_grad_(False)
     psi = torch.tensor([0.7, 0.3]).double()
     with torch.no_grad():
         model.selection.emission_net.weights()[-1][1].copy_(psi.log())
