@@ -9,6 +9,7 @@ from svfm_ros.config.nodes import SlamNodeConfig
 from svfm_ros.datatypes import OccupancyGrid, Scan
 from svfm_ros.errors import UsageError
 from svfm_ros.mapio import load_map
+from svfm_ros.nodes.mapping import MapDrawer
 from svfm_ros.nodes.tracking import Engine
 from svfm_ros.slam.keyframes import KeyframeView
 from svfm_ros.slam.slam import Slam
@@ -34,7 +35,10 @@ def keyframes_of(engine: Engine) -> tuple[KeyframeView, ...] | None:
 
 
 def warm_up(config: SlamNodeConfig) -> None:
-    """Run the engine over a few scans of a room, so that everything is compiled before the first real one."""
+    """Map a few scans of a room, so that everything is compiled before the first real one.
+
+    Compiling keeps all threads of the process waiting: scans that come in meanwhile would be lost.
+    """
     slam = Slam(config.slam)
     angles = -np.pi + 2 * np.pi / 360 * np.arange(360)
     for k in range(12):
@@ -46,3 +50,4 @@ def warm_up(config: SlamNodeConfig) -> None:
         ranges = np.minimum(np.abs(wall_x), wall_y).astype(np.float32)
         slam.add_scan(Scan(k * 100_000_000 + 1, ranges, -np.pi, 2 * np.pi / 360, 0.1, 12.0, 0.1, 0.1 / 360))
     slam.finish()
+    MapDrawer(config.raster).draw(slam.keyframes())

@@ -70,7 +70,7 @@ class SlamNode(ConfiguredNode[SlamNodeConfig]):
         self._meter, self._latencies = RateMeter(), Latencies()
         self._inlier_ratio, self._reason, self._sensor_frame = 1.0, "", ""
         self._wrong_types: set[str] = set()
-        self._pose_publisher = self.create_publisher(PoseWithCovarianceStamped, "pose", 10)
+        self._pose_publisher = self.create_publisher(PoseWithCovarianceStamped, "pose", config.inbox)
         frames = (config.map_frame, config.odom_frame, config.base_frame)
         self._transforms = Transforms(self, *frames) if config.publish_tf else None
         self._keeper = WalkKeeper(self, config.store, config.map_frame, placed=self._given_map is not None)
