@@ -19,7 +19,8 @@ demo: setup ## simulated walks, replayed through real ROS 2 nodes
 	@$(BIN)/svfm demo --out out/demo
 
 test: lint ## all tests that finish within ten minutes, with the linters first
-	@$(BIN)/python -m pytest -m "not slow" --cov=svfm_ros --cov-report=term:skip-covered
+	@$(BIN)/python -m pytest -m "not slow and not ros" -n 2 --dist loadscope --cov=svfm_ros --cov-report=
+	@$(BIN)/python -m pytest -m "ros and not slow" --cov=svfm_ros --cov-append --cov-report=term:skip-covered
 
 test-slow: setup ## the tests that take longer
 	@$(BIN)/python -m pytest -m slow

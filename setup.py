@@ -84,6 +84,7 @@ setup(
             "pytest",
             "pytest-cov",
             "pytest-timeout",
+            "pytest-xdist",
             "ruff",
             "types-PyYAML",
         ],

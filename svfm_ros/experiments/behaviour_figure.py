@@ -60,9 +60,10 @@ def _draw_single(axis: "Axes", house: House, field: SingleField) -> None:
     """All paths of one hour lie on one line, so a line each is drawn for day and for night."""
     draw_house(axis, house)
     label_shares(axis, house.place(ANCHOR), targets(house), None)
-    for hour, paths in zip(field.hours, field.paths, strict=True):
-        draw_paths(axis, paths[:1], house.places, width=2.2, alpha=1.0)
-        axis.annotate(_clock(hour), paths[0, -1], (8, 8), textcoords="offset points", fontsize=10, zorder=6)
+    for hour, paths, aside in zip(field.hours, field.paths, (-0.4, 0.4), strict=True):
+        draw_paths(axis, paths[:1], house.places, width=2.4, alpha=1.0)
+        x, y = paths[0, paths.shape[1] // 6]
+        axis.text(x, y + aside, _clock(hour), ha="center", va="center", fontsize=10, zorder=6)
     axis.set_title(f"{field.task.name}: {SHOWN} times the same path at each hour", fontsize=12)
 
 

@@ -26,7 +26,7 @@ from svfm_ros.experiments.result import ExperimentResult, Tick
 from svfm_ros.svfm.losses import combine, mixture_density_loss, observed_cov, transport_variance_loss
 from svfm_ros.svfm.mixture import MixtureModel
 from svfm_ros.svfm.moments import propagate
-from svfm_ros.svfm.rollout import grid, rk4
+from svfm_ros.svfm.rollout import grid
 from svfm_ros.svfm.sampling import sample_paths
 from svfm_ros.svfm.seeding import seeded
 from svfm_ros.svfm.train import Batch, Objective, train
@@ -113,9 +113,8 @@ def _paths(model: MixtureModel, start: float, seed: int) -> Tensor:
     """(T + 1, S) sampled from one start, on a grid much finer than the one of training."""
     count = _SAMPLES if model.config.stochastic else 1
     x = torch.full((count, 1), start)
-    flow = partial(rk4, substeps=4)
-    times = grid(0.0, 1.0, _TEST_STEPS // 4, like=x)
-    out = sample_paths(model, x, times, model.draw(seed, count), lambda f, h, t: flow(f, h, t).states)
+    times = grid(0.0, 1.0, _TEST_STEPS, like=x)
+    out = sample_paths(model, x, times, model.draw(seed, count))
     return out.states[..., 0]
 
 

@@ -39,7 +39,8 @@ def _draw_model(panel: "Axes", case: "Case", outcome: "Outcome") -> None:
     truths = {s: _true_density(case, s, ends) for s in case.starts}
     tallest = max(t.max() for t in truths.values())
     for start, colour in zip(case.starts, _COLOURS, strict=False):
-        panel.plot(outcome.times, outcome.paths[start], color=colour, alpha=0.25, linewidth=0.7)
+        alone = outcome.paths[start].shape[1] == 1
+        panel.plot(outcome.times, outcome.paths[start], color=colour, alpha=1.0 if alone else 0.25, linewidth=0.8)
         shown = 1.0 + _WIDTH * np.minimum(outcome.densities[start] / tallest, 1.3)
         panel.fill_betweenx(ends, 1.0, shown, color=colour, alpha=0.45, linewidth=0)
         panel.plot(1.0 + _WIDTH * truths[start] / tallest, ends, color="black", linewidth=0.8)
