@@ -7,7 +7,7 @@ BIN := .venv/bin
 # ROS 2 traffic stays on this machine; each run talks in a domain of its own (see test/conftest.py and `svfm demo`).
 export ROS_AUTOMATIC_DISCOVERY_RANGE := LOCALHOST
 
-.PHONY: help setup demo test test-slow lint format bench
+.PHONY: help setup demo test test-slow lint format docs bench
 
 help: ## what there is to type
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  make \1\t/' | expand -t 22
@@ -30,6 +30,9 @@ lint: setup ## ruff (format and rules) and mypy
 
 format: setup ## let ruff format and mend what it can
 	@$(BIN)/ruff format . && $(BIN)/ruff check --fix .
+
+docs: setup ## write docs/reference.md anew from the code
+	@$(BIN)/python scripts/make_reference.py
 
 bench: ## every benchmark, us and the peers
 	@scripts/setup.sh bench

@@ -13,14 +13,15 @@ from collections.abc import Sequence
 from svfm_ros.errors import SvfmError
 from svfm_ros.version import version
 
-__all__ = ["main"]
+__all__ = ["COMMANDS", "main"]
 
 INTERRUPTED = 130
 USAGE = 2
 
-_COMMANDS = {
+COMMANDS = {
     "simulate": "make walks through a simulated house: rosbags, ground truth, maps",
     "slam": "turn a log of scans into a map and a trajectory",
+    "store": "look into a store of walks, bring walks in and out, delete a person's",
     "train": "learn a person's walks",
     "forecast": "say where someone is likely to go from here, at this hour",
     "evaluate": "score a model on walks it never saw",
@@ -29,6 +30,7 @@ _COMMANDS = {
     "demo": "see it work: simulated walks, replayed through real ROS 2 nodes",
     "bench": "measure us and the peers on the same data, in the same run",
 }
+"""Every command with what it does, in the order a newcomer meets them."""
 
 _DESCRIPTION = """\
 Where will they walk next? A wearable 2D LiDAR goes in; out come the places its wearer is likely to go to,
@@ -53,9 +55,9 @@ def _top_parser() -> argparse.ArgumentParser:
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("--version", action="version", version=f"svfm_ros {version()}")
-    width = max(map(len, _COMMANDS))
-    listing = "\n".join(f"  {name:{width}}  {text}" for name, text in _COMMANDS.items())
-    parser.add_argument("command", nargs="?", choices=_COMMANDS, metavar="COMMAND", help="one of the following")
+    width = max(map(len, COMMANDS))
+    listing = "\n".join(f"  {name:{width}}  {text}" for name, text in COMMANDS.items())
+    parser.add_argument("command", nargs="?", choices=COMMANDS, metavar="COMMAND", help="one of the following")
     parser.add_argument("rest", nargs=argparse.REMAINDER, metavar="...", help="options of the command")
     parser.epilog = f"commands:\n{listing}\n\n{_EPILOG}"
     return parser

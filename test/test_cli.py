@@ -21,7 +21,7 @@ def svfm(*args: str) -> subprocess.CompletedProcess[str]:
 def test_help_names_every_command_and_the_exit_codes() -> None:
     answer = svfm("--help")
     assert answer.returncode == 0
-    for name in cli._COMMANDS:
+    for name in cli.COMMANDS:
         assert f"  {name}" in answer.stdout
     assert "exit codes" in answer.stdout
 
@@ -54,7 +54,7 @@ def test_help_loads_no_heavy_library() -> None:
     assert answer.returncode == 0, answer.stderr
 
 
-@pytest.mark.parametrize("name", sorted(cli._COMMANDS))
+@pytest.mark.parametrize("name", sorted(cli.COMMANDS))
 def test_every_command_explains_itself(name: str) -> None:
     answer = svfm(name, "--help")
     assert answer.returncode == 0, answer.stderr

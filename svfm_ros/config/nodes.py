@@ -10,6 +10,7 @@ from svfm_ros.config.slam import SlamConfig
 from svfm_ros.config.walks import PlacesConfig, RecorderConfig, WindowsConfig
 
 __all__ = [
+    "LIVE_SECTIONS",
     "NODE_CONFIGS",
     "BagRecorderConfig",
     "CloudConfig",
@@ -165,3 +166,9 @@ NODE_CONFIGS: dict[str, type] = {
     "forecast_node": ForecastNodeConfig,
 }
 """What each node can be told, by its executable."""
+
+LIVE_SECTIONS: dict[str, tuple[str, ...]] = {
+    "trainer_node": ("training", "found"),
+    "forecast_node": ("forecast",),
+}
+"""Nested options that may change while a node runs; all others go into building something at start-up."""

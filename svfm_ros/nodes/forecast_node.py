@@ -22,7 +22,7 @@ from rclpy.clock import Clock, ClockType
 from rclpy.qos import DurabilityPolicy, QoSProfile
 from std_msgs.msg import String
 
-from svfm_ros.config.nodes import ForecastNodeConfig
+from svfm_ros.config.nodes import LIVE_SECTIONS, ForecastNodeConfig
 from svfm_ros.datatypes import Pose2
 from svfm_ros.errors import SvfmError
 from svfm_ros.nodes import convert
@@ -61,7 +61,9 @@ class ForecastNode(ConfiguredNode[ForecastNodeConfig]):
     """Forecasts for one wearer."""
 
     def __init__(self, **node_options: Any) -> None:
-        super().__init__("forecast_node", ForecastNodeConfig, live_sections=("forecast",), **node_options)
+        super().__init__(
+            "forecast_node", ForecastNodeConfig, live_sections=LIVE_SECTIONS["forecast_node"], **node_options
+        )
         config = self.config
         self._device = device_name(config.device)
         self._places = load_places(Path(config.places).expanduser()) if config.places else None

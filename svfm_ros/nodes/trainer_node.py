@@ -20,7 +20,7 @@ from rclpy.qos import DurabilityPolicy, QoSProfile
 from std_msgs.msg import String
 from std_srvs.srv import Trigger
 
-from svfm_ros.config.nodes import TrainerNodeConfig
+from svfm_ros.config.nodes import LIVE_SECTIONS, TrainerNodeConfig
 from svfm_ros.errors import SvfmError
 from svfm_ros.nodes.announcement import Announcement
 from svfm_ros.nodes.base import ConfiguredNode
@@ -45,7 +45,7 @@ class TrainerNode(ConfiguredNode[TrainerNodeConfig]):
     """Watches the store and the topic ``walk``."""
 
     def __init__(self, **node_options: Any) -> None:
-        super().__init__("trainer_node", TrainerNodeConfig, live_sections=("training", "found"), **node_options)
+        super().__init__("trainer_node", TrainerNodeConfig, live_sections=LIVE_SECTIONS["trainer_node"], **node_options)
         config = self.config
         self._device = device_name(config.device)
         if config.places:

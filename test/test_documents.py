@@ -1,0 +1,64 @@
+"""The documents keep their promises: pages made from the code are current, links lead somewhere, commands exist."""
+
+import argparse
+import importlib
+import re
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from svfm_ros.cli import COMMANDS
+
+ROOT = Path(__file__).resolve().parent.parent
+PAGES = sorted([ROOT / "README.md", ROOT / "CONTRIBUTING.md", *(ROOT / "docs").glob("*.md")])
+LINK = re.compile(r"!?\[[^\]]*\]\(([^)\s]+)\)")
+COMMAND = re.compile(r"(?:^|`|\$ |\.venv/bin/)(svfm [^`#\n]*)", re.MULTILINE)
+
+
+def test_the_reference_is_what_the_code_says() -> None:
+    script = [sys.executable, str(ROOT / "scripts" / "make_reference.py"), "--check"]
+    answer = subprocess.run(script, capture_output=True, text=True, timeout=60, check=False, cwd=ROOT)
+    assert answer.returncode == 0, answer.stderr
+
+
+def anchors(page: Path) -> set[str]:
+    heads = re.findall(r"^#+ (.*)$", page.read_text(), re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", head.lower()).strip().replace(" ", "-") for head in heads}
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda p: p.name)
+def test_links_lead_somewhere(page: Path) -> None:
+    for target in LINK.findall(page.read_text()):
+        if target.startswith(("http://", "https://", "mailto:")):
+            continue
+        path, _, anchor = target.partition("#")
+        file = (page.parent / path).resolve() if path else page
+        assert file.exists(), f"{page.name}: {target}"
+        assert not anchor or anchor in anchors(file), f"{page.name}: {target}"
+
+
+def commands_in(page: Path) -> list[str]:
+    text = page.read_text().replace("\\\n", " ")
+    return [c.strip() for c in COMMAND.findall(text)]
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda p: p.name)
+def test_commands_exist_with_their_options(page: Path) -> None:
+    for line in commands_in(page):
+        words = [w for w in shlex.split(line)[1:] if w not in ("…", "...")]
+        if not words or words[0] in ("COMMAND", "X") or words[0].startswith("--"):
+            continue
+        assert words[0] in COMMANDS, f"{page.name}: {line}"
+        parser = argparse.ArgumentParser()
+        importlib.import_module(f"svfm_ros.commands.{words[0]}").add_arguments(parser)
+        known = set(parser._option_string_actions)
+        unknown = [w for w in words[1:] if w.startswith("--") and w.split("=")[0] not in known]
+        assert not unknown, f"{page.name}: {line}"
+
+
+def test_the_pages_name_commands_at_all() -> None:
+    """Otherwise the test above would hold for nothing."""
+    assert len({c.split()[1] for page in PAGES for c in commands_in(page) if " " in c}) >= 6
