@@ -25,7 +25,7 @@ class AlignConfig:
     )
     min_inliers: float = option(0.8, "share of these that must lie on walls", low=0.0, high=1.0)
     max_inside: float = option(0.12, "share of all points that may lie in free space", low=0.0, high=1.0)
-    max_through: float = option(0.08, "share of the lines of sight that may go through walls", low=0.0, high=1.0)
+    max_through: float = option(0.12, "share of the lines of sight that may go through walls", low=0.0, high=1.0)
     max_path_in_walls: float = option(0.01, "share of the path that may lie within walls", low=0.0, high=1.0)
     min_margin: float = option(0.10, "how much better than the next best place the place must be", low=0.0, high=1.0)
     apart_m: float = option(0.5, "places nearer than this to each other are the same (m)", low=0.05)

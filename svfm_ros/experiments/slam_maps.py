@@ -69,7 +69,7 @@ def run_slam(quick: bool, tick: Tick) -> ExperimentResult:
     return ExperimentResult(
         "slam",
         f"error of SLAM from scans alone on one walk to each target, {len(mapped) // len(names)} seeds",
-        ("walk to", "RMSE, m", "spread, m", "RMSE, deg", "spread, deg", "worst, m", "scans placed"),
+        ("walk to", "RMSE, m", "spread, m", "RMSE, deg", "spread, deg", "worst, m", "placed"),
         tuple(_row(name, by_target[name]) for name in names),
         tuple(_checks(mapped)),
         lambda: _draw(house, [by_target[name][_SHOWN_SEED] for name in names]),
@@ -92,8 +92,8 @@ def _row(name: str, mapped: Sequence[_Mapped]) -> tuple[str | float, ...]:
     metres, degrees = (np.array([getattr(m.error, f) for m in mapped]) for f in ("rmse_m", "rmse_deg"))
     worst = max(m.error.worst_m for m in mapped)
     figures = (metres.mean(), metres.std(), degrees.mean(), degrees.std(), worst)
-    placed = f"{sum(m.placed for m in mapped)} of {sum(m.scans for m in mapped)}"
-    return readable(name), *(round(float(f), 4) for f in figures), placed
+    placed = sum(m.placed for m in mapped) / sum(m.scans for m in mapped)
+    return readable(name), *(round(float(f), 4) for f in (*figures, placed))
 
 
 def _checks(mapped: Sequence[_Mapped]) -> list[Check]:
