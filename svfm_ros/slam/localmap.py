@@ -23,6 +23,7 @@ BUCKET_M = 0.15  # side of the cells that points are found by
 MERGE_M = 0.05  # side of the cells in which points become one
 _TRUSTED_M = 4.0  # a point seen from here counts half as much as one seen at arm's length
 _SURE = 0.5  # weight that a point of a merged cloud needs at least
+_GRAZING_WEIGHT = 0.02
 _COARSE_M = 0.1  # resolution of the coarse search
 COARSE_DEPTH = 4
 UNKNOWN = 90  # score of what was never seen; a wall has 255
@@ -107,6 +108,8 @@ def _merge(
             row = out[table[slot]]
             # Seen from afar, a small error of heading is a large one of place.
             w = 1.0 / (1.0 + (pool[i, 0] ** 2 + pool[i, 1] ** 2) / _TRUSTED_M**2)
+            if pool[i, 2] ** 2 + pool[i, 3] ** 2 < 0.5:
+                w *= _GRAZING_WEIGHT
             row[0] += w * x
             row[1] += w * y
             row[2] += w * nx

@@ -15,6 +15,7 @@ Array = NDArray[np.float64]
 
 _NORMAL_BEAMS = 8  # neighbours to either side that may speak for a normal
 _NORMAL_RADIUS_M = 0.12
+GRAZING = 0.5  # length of a normal that only beams far apart speak for; others have length 1
 _GRAZING_M, _GRAZING_SPREAD_M = 4.0, 0.02
 _GAP_M, _WIDEST_GAP_M = 0.08, 2.0  # gaps on a wall are filled to the first, if not wider than the second
 _FLATNESS = 0.15  # least over greatest spread of the neighbours; above it there is no line to speak of
@@ -116,15 +117,26 @@ def _normals(points: Array, spacing: Array) -> Array:
         first, last = max(0, i - _NORMAL_BEAMS), min(n - 1, i + _NORMAL_BEAMS)
         radius = max(_NORMAL_RADIUS_M, 3.0 * spacing[i])
         k, along, across, angle = _line_through(points, i, first, last, radius)
+        length = 1.0
         if k < 3 or across > _FLATNESS * along:
             first, last = max(0, i - 2), min(n - 1, i + 2)
             k, along, across, angle = _line_through(points, i, first, last, _GRAZING_M)
             if k < 4 or across > _GRAZING_SPREAD_M or across > _FLATNESS * along:
                 continue
-        nx, ny = -np.sin(angle), np.cos(angle)
+            length = GRAZING
+        nx, ny = -length * np.sin(angle), length * np.cos(angle)
         sign = -1.0 if nx * points[i, 0] + ny * points[i, 1] > 0.0 else 1.0
         normals[i, 0], normals[i, 1] = sign * nx, sign * ny
     return normals
+
+
+@kernel
+def _unit_scale(nx: float, ny: float, count: int) -> float:
+    """Factor that makes a sum of normals one again; 0 where they contradict each other."""
+    length = np.sqrt(nx * nx + ny * ny)
+    if length < 0.45 * count:
+        return 0.0
+    return float((1.0 if length > 0.75 * count else GRAZING) / length)
 
 
 @kernel
@@ -145,8 +157,7 @@ def _thin(points: Array, normals: Array, times: Array, step: float, most: int) -
                 sny += normals[i, 1]
                 k += 1
                 i += 1
-            length = np.sqrt(snx * snx + sny * sny)
-            scale = 1.0 / length if length > 0.5 * k else 0.0
+            scale = _unit_scale(snx, sny, k)
             out_p[m, 0], out_p[m, 1], out_t[m] = sx / k, sy / k, st / k
             out_n[m, 0], out_n[m, 1] = scale * snx, scale * sny
             m += 1
@@ -160,9 +171,13 @@ def _on_one_wall(points: Array, normals: Array, i: int, widest: float) -> bool:
     """Whether the way from point i to the next runs along both their surfaces."""
     dx, dy = points[i + 1, 0] - points[i, 0], points[i + 1, 1] - points[i, 1]
     length = np.sqrt(dx * dx + dy * dy)
-    alike = normals[i, 0] * normals[i + 1, 0] + normals[i, 1] * normals[i + 1, 1]
-    off = max(abs(dx * normals[i, 0] + dy * normals[i, 1]), abs(dx * normals[i + 1, 0] + dy * normals[i + 1, 1]))
-    return bool(length <= widest and alike > 0.95 and off < min(0.2 * length, 0.06))
+    a, b = np.hypot(normals[i, 0], normals[i, 1]), np.hypot(normals[i + 1, 0], normals[i + 1, 1])
+    if length > widest or a == 0.0 or b == 0.0:
+        return False
+    alike = (normals[i, 0] * normals[i + 1, 0] + normals[i, 1] * normals[i + 1, 1]) / (a * b)
+    off = abs(dx * normals[i, 0] + dy * normals[i, 1]) / a
+    off = max(off, abs(dx * normals[i + 1, 0] + dy * normals[i + 1, 1]) / b)
+    return bool(alike > 0.95 and off < min(0.2 * length, 0.06))
 
 
 @kernel

@@ -140,7 +140,7 @@ def _blocked(seen: Bytes, x0: float, y0: float, x1: float, y1: float) -> bool:
     for t in range(2, steps - 4):
         column, row = int(x0 + dx * t / steps), int(y0 + dy * t / steps)
         if not (0 <= column < seen.shape[1] and 0 <= row < seen.shape[0]):
-            return False
+            return inside
         value = seen[row, column]
         if value == WALL:
             inside = True
