@@ -6,7 +6,7 @@ import numpy as np
 
 from svfm_ros import se2
 from svfm_ros.datatypes import Constraint, Pose2, Scan
-from svfm_ros.slam.loops import MapView
+from svfm_ros.slam.keyframes import MapView
 from svfm_ros.slam.offline import SlamRun, run_slam
 from svfm_ros.slam.slam import Slam
 
@@ -16,7 +16,7 @@ _TRUE_PER_FALSE = 4  # one in five of all
 def run_with_false_loops(scans: Sequence[Scan], seed: int) -> tuple[SlamRun, int]:
     """A run in which one loop in five is false; also says how many that were."""
     slam = Slam()
-    search = slam._backend._solver._search  # the place where loops come from; no door leads there, nor should one
+    search = slam._backend._mapper._search  # the place where loops come from; no door leads there, nor should one
     find, rng = search.find, np.random.default_rng(seed)
     count = {"true": 0, "false": 0}
 

@@ -30,13 +30,14 @@ class SlamConfig:
     )
     max_turn_rate_rad_s: float = option(3.0, "the same for turning (rad/s)", low=0.1)
     min_inlier_ratio: float = option(
-        0.45, "a scan is lost when a smaller share of it lies on the map", low=0.0, high=1.0
+        0.33, "a scan is lost when a smaller share of it lies on the map", low=0.0, high=1.0
     )
 
     submap_keyframes: int = option(40, "keyframes in a submap; the next one opens when half of them are there", low=4)
     loop_every: int = option(5, "look for loop closures every so many keyframes; 0 never does", low=0)
     loop_group: int = option(12, "newest keyframes that are looked up together", low=1)
     loop_candidates: int = option(3, "submaps tried each time at most", low=1)
+    loop_alike: int = option(10, "submaps tried by their looks, where drift may be large or tracking was lost", low=0)
     loop_min_score: float = option(0.65, "share of the search score that a closure needs at least", low=0.0, high=1.0)
     loop_min_inliers: float = option(0.7, "share of points that must lie on the old map", low=0.0, high=1.0)
 

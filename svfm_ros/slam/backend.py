@@ -8,55 +8,18 @@ compiled code lets the other thread run meanwhile. When work piles up, keyframes
 import queue
 import threading
 from collections.abc import Sequence
-from dataclasses import dataclass
-
-import numpy as np
-from numpy.typing import NDArray
 
 from svfm_ros.config.slam import SlamConfig
-from svfm_ros.datatypes import Constraint, Pose2
-from svfm_ros.slam.graph import PoseGraph
-from svfm_ros.slam.loops import LoopSearch, MapView, Query
-from svfm_ros.slam.submap import Submap, SubmapSpan, draw
+from svfm_ros.slam.mapper import Correction, Job, Mapper
 
-__all__ = ["Backend", "Correction", "Job", "Loop"]
-
-Array = NDArray[np.float64]
-
-
-@dataclass(frozen=True, slots=True)
-class Job:
-    """News from the online path. ``view`` holds the poses of now; its submaps are filled in here."""
-
-    view: MapView
-    odometry: tuple[Constraint, ...] = ()
-    finished: tuple[SubmapSpan, ...] = ()
-    query: Query | None = None
-    last_one: bool = False  # settle the graph in any case
-
-
-@dataclass(frozen=True, slots=True)
-class Loop:
-    """A loop closure and whether it is believed."""
-
-    constraint: Constraint
-    believed: bool
-
-
-@dataclass(frozen=True, slots=True)
-class Correction:
-    """News for the online path: new poses of the first keyframes, and what is thought of every loop by now."""
-
-    poses: Array  # (n, 3)
-    found: tuple[Constraint, ...]
-    loops: tuple[Loop, ...]
+__all__ = ["Backend"]
 
 
 class Backend:
     """Takes jobs, gives corrections; ``background`` says whether a thread does the work."""
 
     def __init__(self, config: SlamConfig, background: bool) -> None:
-        self._solver = _Solver(config)
+        self._mapper = Mapper(config)
         self._done: queue.SimpleQueue[Correction] = queue.SimpleQueue()
         self._jobs: queue.SimpleQueue[Job | None] = queue.SimpleQueue()
         self._thread: threading.Thread | None = None
@@ -104,41 +67,6 @@ class Backend:
                 return
 
     def _take(self, jobs: Sequence[Job]) -> None:
-        correction = self._solver.solve(jobs) if jobs else None
+        correction = self._mapper.take(jobs) if jobs else None
         if correction is not None:
             self._done.put(correction)
-
-
-class _Solver:
-    """Jobs in, perhaps one correction out; knows nothing of threads."""
-
-    def __init__(self, config: SlamConfig) -> None:
-        self._graph = PoseGraph()
-        self._search = LoopSearch(config)
-        self._submaps: list[Submap] = []
-
-    def solve(self, jobs: Sequence[Job]) -> Correction | None:
-        for job in jobs:
-            self._take_in(job)
-        newest = jobs[-1]
-        queries = [j.query for j in jobs if j.query is not None]
-        found = self._search.find(newest.view, tuple(self._submaps), queries[-1]) if queries else []
-        for constraint in found:
-            self._graph.add(constraint)
-        if not found and not any(j.last_one for j in jobs):
-            return None
-        result = self._graph.optimise()
-        loops = tuple(Loop(c, w > 0.5) for c, w in zip(result.loops, result.weights.tolist(), strict=True))
-        return Correction(result.poses, tuple(found), loops)
-
-    def _take_in(self, job: Job) -> None:
-        poses = job.view.poses
-        known = len(self._graph)
-        for k in range(known, len(poses)):
-            # The graph may have moved on since the view was taken: what counts is the step from the one before.
-            before = Pose2.from_array(poses[k - 1]).inverse() if k else Pose2()
-            start = self._graph.pose(k - 1) if k else Pose2()
-            self._graph.add_node(k, start @ (before @ Pose2.from_array(poses[k])))
-        for constraint in job.odometry:
-            self._graph.add(constraint)
-        self._submaps += [draw(span, job.view.pool, poses) for span in job.finished]

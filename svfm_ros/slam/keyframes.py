@@ -18,7 +18,7 @@ from svfm_ros.datatypes import Pose2
 from svfm_ros.slam.growing import grown
 from svfm_ros.slam.preprocess import Cloud, filled
 
-__all__ = ["KeyframeView", "Keyframes", "Pool"]
+__all__ = ["KeyframeView", "Keyframes", "MapView", "Pool"]
 
 Array = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -44,15 +44,30 @@ class KeyframeView:
     points: Array  # (N, 2), in the keyframe's frame
 
 
+@dataclass(frozen=True, slots=True)
+class MapView:
+    """The map as it was at one moment; later keyframes do not change it."""
+
+    pool: Pool
+    poses: Array  # (K, 3)
+    walked_m: Array  # (K,), length of the path up to each keyframe
+    progress: Array  # (K,), keyframes up to each, long steps counting more
+    doubts: Array  # (K, 2), sums of the steps' variances up to each keyframe: of place (m²) and of turn (rad²)
+    islands: Ints  # (K,), equal for keyframes whose relative pose is known
+
+
 class Keyframes:
     """Grows by one keyframe at a time; poses may be rewritten as a whole."""
 
-    def __init__(self) -> None:
+    def __init__(self, distance_m: float) -> None:
+        """``distance_m`` is the usual distance between keyframes."""
+        self._distance_m = distance_m
         self._points = np.empty((4096, 4), dtype=np.float32)
         self._starts = np.zeros(257, dtype=np.int64)
         self._poses = np.empty((256, 3))
         self._walked_m = np.zeros(256)
-        self._doubt_m2 = np.zeros(256)
+        self._progress = np.zeros(256)
+        self._doubts = np.zeros((256, 2))
         self._chains = np.zeros(256, dtype=np.int64)
         self._islands = [0]  # by chain
         self._links: list[dict[int, float]] = []
@@ -73,9 +88,14 @@ class Keyframes:
         return self._walked_m[: len(self)]
 
     @property
-    def doubt_m2(self) -> Array:
-        """Sum of the steps' variances up to each keyframe ``(K,)``; a view."""
-        return self._doubt_m2[: len(self)]
+    def progress(self) -> Array:
+        """Keyframes so far ``(K,)``, but a long step counts as as many as usually lie on it; a view."""
+        return self._progress[: len(self)]
+
+    @property
+    def doubts(self) -> Array:
+        """Sums of the steps' variances up to each keyframe ``(K, 2)``: of place and of turn; a view."""
+        return self._doubts[: len(self)]
 
     @property
     def islands(self) -> Ints:
@@ -89,11 +109,12 @@ class Keyframes:
         return Pool(self._points[:used], self._starts[: len(self) + 1])
 
     def add(
-        self, stamp_ns: int, cloud: Cloud, T_map_keyframe: Array, *, doubt_m2: float = 0.0, new_chain: bool = False
+        self, stamp_ns: int, cloud: Cloud, T_map_keyframe: Array, *, doubt: Array | None = None, new_chain: bool = False
     ) -> int:
         """Append a keyframe; returns its id, which counts from zero. A new chain is an island until a loop joins it.
 
-        ``doubt_m2`` is the variance of the step from the one before, in its least sure direction.
+        ``doubt`` (2,) holds the variances of the step from the one before: of place, in its least sure direction, and
+        of turn.
         """
         cloud = filled(cloud)
         k, used = len(self), int(self._starts[len(self)])
@@ -105,17 +126,20 @@ class Keyframes:
         self._starts[k + 1] = used + len(cloud)
         self._poses[k] = T_map_keyframe
         self._walked_m, self._chains = grown(self._walked_m, k + 1), grown(self._chains, k + 1)
-        self._doubt_m2 = grown(self._doubt_m2, k + 1)
-        self._doubt_m2[k] = doubt_m2 + (self._doubt_m2[k - 1] if k else 0.0)
+        self._doubts = grown(self._doubts, k + 1)
+        self._doubts[k] = (self._doubts[k - 1] if k else 0.0) + (0.0 if doubt is None else doubt)
         if new_chain and k:
             self._islands.append(len(self._islands))
         self._chains[k] = len(self._islands) - 1
         self._walked_m[k] = self._walked_m[k - 1] if k else 0.0
+        self._progress = grown(self._progress, k + 1)
+        self._progress[k] = self._progress[k - 1] + 1.0 if k else 0.0
         self.stamps_ns.append(stamp_ns)
         self._links.append({})
         if k and not new_chain:
             length_m = float(np.hypot(*(self._poses[k, :2] - self._poses[k - 1, :2])))
             self._walked_m[k] += length_m
+            self._progress[k] += max(0.0, length_m / self._distance_m - 1.0)
             self._links[k][k - 1] = self._links[k - 1][k] = length_m
         return k
 
@@ -143,6 +167,12 @@ class Keyframes:
         """One keyframe by itself."""
         points = self._points[self._starts[k] : self._starts[k + 1], :2].astype(float)
         return KeyframeView(k, self.stamps_ns[k], Pose2.from_array(self._poses[k]), points)
+
+    def snapshot(self) -> MapView:
+        """The map as it is now, for others to look at."""
+        return MapView(
+            self.pool, self.poses.copy(), self.walked_m.copy(), self.progress.copy(), self.doubts.copy(), self.islands
+        )
 
     def near(self, k: int, most: int, walk_m: float, reach_m: float) -> Ints:
         """Up to ``most`` keyframes nearest to k along links, ``walk_m`` at most; those out of reach are skipped."""

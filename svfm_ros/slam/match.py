@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
+from svfm_ros import se2
 from svfm_ros.correlative import Fit, Window, ambiguity, search_sectors, thinned
 from svfm_ros.datatypes import MatchResult, Pose2
 from svfm_ros.slam.localmap import LocalMap
@@ -23,8 +24,9 @@ Array = NDArray[np.float64]
 
 _COARSE_POINTS = 120
 _SECTOR_RAD, _RIVAL = 0.5, 0.15  # half a sector of the search; and how much less a rival may score
+_RIVAL_SOFTNESS = 0.05
 _AMBIGUITY_M = 1.0  # how far to look for other places that fit
-_PENALTY, _MOST_PENALTY = 0.02, 0.06  # score lost one standard deviation off the guess, and far off
+_PENALTY, _MOST_PENALTY = 0.02, 0.12  # score lost one standard deviation off the guess, and far off
 # Each stage of the fine fit: how far to look for the map, width of the average, residual at which trust fades, steps.
 _STAGES = np.array([[0.30, 0.12, 0.20, 6], [0.15, 0.06, 0.06, 12]])
 _START_SPREAD = np.array([0.1, 0.1, 0.03])  # m, m, rad: how well the coarse search finds its place
@@ -70,11 +72,23 @@ def lay(cloud: Cloud, target: LocalMap, guess: Guess) -> MatchResult:
     matches = [refine(cloud, target, fit.T_target_source) for fit in fits]
     if len(fits) == 1:
         return matches[0]
-    merits = [
-        f.score + m.inlier_ratio - share_blocked(cloud, target, m.T_target_source)
-        for f, m in zip(fits, matches, strict=True)
-    ]
-    return matches[int(np.argmax(merits))]
+    merits = np.array(
+        [
+            f.score + m.inlier_ratio - share_blocked(cloud, target, m.T_target_source)
+            for f, m in zip(fits, matches, strict=True)
+        ]
+    )
+    return _with_rivals(matches, merits)
+
+
+def _with_rivals(matches: list[MatchResult], merits: Array) -> MatchResult:
+    """The best match, less sure of itself by all others that are nearly as good."""
+    best = matches[int(np.argmax(merits))]
+    shares = np.exp((merits - merits.max()) / _RIVAL_SOFTNESS)
+    off = np.array([m.T_target_source.as_array() - best.T_target_source.as_array() for m in matches])
+    off[:, 2] = se2.wrap_angle(off[:, 2])
+    covariance = covariance_of(best.information) + np.einsum("r,ri,rj->ij", shares / shares.sum(), off, off)
+    return replace(best, information=np.asarray(np.linalg.inv(covariance)))
 
 
 def share_blocked(cloud: Cloud, target: LocalMap, T_target_source: Pose2) -> float:
@@ -84,9 +98,11 @@ def share_blocked(cloud: Cloud, target: LocalMap, T_target_source: Pose2) -> flo
     return share_of_blocked(seen.levels[0], seen.origin, seen.resolution_m, points, T_target_source.as_array())
 
 
-def honest(match: MatchResult, cloud: Cloud, target: LocalMap, guess: Guess) -> MatchResult:
-    """The match, less sure of itself where other places in the window fit nearly as well."""
-    window = replace(guess.window(), reach_m=min(guess.reach_m, _AMBIGUITY_M))
+def honest(
+    match: MatchResult, cloud: Cloud, target: LocalMap, guess: Guess, look_m: float = _AMBIGUITY_M
+) -> MatchResult:
+    """The match, less sure of itself where other places in the window, not farther than ``look_m``, fit as well."""
+    window = replace(guess.window(), reach_m=min(guess.reach_m, look_m))
     points = thinned(cloud.points, _COARSE_POINTS)
     covariance = covariance_of(match.information)
     covariance[:2, :2] += ambiguity(target.pyramid, points, match.T_target_source, window, _PENALTY)

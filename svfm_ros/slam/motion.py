@@ -18,6 +18,7 @@ _SLACK_M, _SLACK_RAD = 0.2, 0.15  # the window is never smaller than this
 _SPREAD_M, _SPREAD_M_S = 0.1, 0.2  # how far a guess is off at once, and more with every second
 _SPREAD_RAD, _SPREAD_RAD_S = 0.1, 0.3
 _MOST_REACH_M, _MOST_TURN_RAD = 2.0, 1.8
+_USUAL_S = 5.0  # the usual speed is that of so many seconds
 _TRUSTED_S = 0.5  # a velocity holds for this long, or for twice the time it was measured over
 
 
@@ -29,16 +30,23 @@ class MotionHint:
 
 
 class Motion:
-    """Keeps the velocity ``twist`` (vx, vy, omega per second, sensor's axes) between scans."""
+    """Keeps the velocity ``twist`` (vx, vy, omega per second, sensor's axes) between scans.
+
+    From one scan to the next within a fraction of a second, the last velocity holds. Over gaps of seconds it does not:
+    what lasts that long is the usual speed, while turns come and go.
+    """
 
     def __init__(self, config: SlamConfig) -> None:
         self._config = config
         self.twist = np.zeros(3)
+        self._usual = np.zeros(3)
         self._measured_s = 0.0
 
     def guess(self, T_map_previous: Pose2, gap_s: float, hint: MotionHint | None) -> Guess:
         """Pose after ``gap_s`` and the window around it, which grows with the gap."""
-        moved = se2.exp(self.twist * min(gap_s, max(_TRUSTED_S, 2.0 * self._measured_s)))
+        share = float(np.clip((gap_s - _TRUSTED_S) / _TRUSTED_S, 0.0, 1.0))
+        twist = (1.0 - share) * self.twist + share * self._usual * np.array([1.0, 1.0, 0.0])
+        moved = se2.exp(twist * min(gap_s, max(_TRUSTED_S, 2.0 * self._measured_s)))
         if hint is not None:
             told = hint.T_previous_now.as_array()
             moved = np.where(np.isfinite(told), told, moved)
@@ -56,6 +64,7 @@ class Motion:
     def update(self, T_previous_now: Pose2, gap_s: float) -> None:
         """Take the velocity from a measured motion."""
         self.twist = self.measured(T_previous_now, gap_s)
+        self._usual += (1.0 - np.exp(-gap_s / _USUAL_S)) * (self.twist - self._usual)
         self._measured_s = gap_s
 
     def _window(self, gap_s: float) -> tuple[float, float]:
@@ -65,7 +74,7 @@ class Motion:
 
     def forget(self) -> None:
         """Nothing is known any more: stand still."""
-        self.twist = np.zeros(3)
+        self.twist, self._usual = np.zeros(3), np.zeros(3)
         self._measured_s = 0.0
 
 

@@ -14,17 +14,18 @@ from svfm_ros import se2
 from svfm_ros.clock import NS_PER_S
 from svfm_ros.config.slam import SlamConfig
 from svfm_ros.datatypes import Constraint, MatchResult, Pose2, Scan, SlamUpdate
-from svfm_ros.slam.backend import Backend, Correction, Job, Loop
+from svfm_ros.slam.backend import Backend
+from svfm_ros.slam.candidates import Query
 from svfm_ros.slam.gate import ScanGate
 from svfm_ros.slam.history import History, Trajectory
 from svfm_ros.slam.keyframes import Keyframes, KeyframeView
 from svfm_ros.slam.localmap import LocalMap, build_local_map
-from svfm_ros.slam.loops import MapView, Query
+from svfm_ros.slam.mapper import Correction, Job, Loop
 from svfm_ros.slam.motion import MotionHint
 from svfm_ros.slam.preprocess import Cloud, cloud_from_scan
 from svfm_ros.slam.submap import Submaps, SubmapSpan
 from svfm_ros.slam.tracker import Tracker
-from svfm_ros.slam.uncertainty import covariance_of, information_with_floor, turned
+from svfm_ros.slam.uncertainty import doubt_of, step_information, turned
 
 __all__ = ["Slam"]
 
@@ -36,7 +37,7 @@ _FREE = 15  # so many of the newest near keyframes tell which space is free
 _NEW_VIEW = 0.6  # a smaller share of inliers asks for a keyframe before its time
 _NEW_VIEW_M, _NEW_VIEW_RAD = 0.1, 0.15
 _ODOMETRY_FLOOR = np.array([0.01, 0.01, 0.002])  # no step is trusted more than this: m, m, rad
-_NO_IDEA = np.diag([1e-4, 1e-4, 1e-2])  # information of a step that nobody saw
+_FEWEST_KEYFRAMES = 3  # that a question is made of
 _LOST_SCANS, _LOST_S = 3, 1.0  # lost for so many scans and so long: lost for good
 
 
@@ -49,7 +50,7 @@ class Slam:
         self.loops: tuple[Loop, ...] = ()
         self._gate = ScanGate(self.counters)
         self._tracker = Tracker(self.config)
-        self._keyframes = Keyframes()
+        self._keyframes = Keyframes(self.config.keyframe_distance_m)
         self._history = History()
         self._submaps = Submaps(self.config.submap_keyframes)
         self._backend = Backend(self.config, background)
@@ -59,6 +60,7 @@ class Slam:
         self._finished: list[SubmapSpan] = []
         self._placed_ns = 0
         self._lost_scans = 0
+        self._next_question = 0.0
 
     def add_scan(self, scan: Scan, hint: MotionHint | None = None) -> SlamUpdate:
         """Place one scan; bad data is turned away with a reason, never with an exception."""
@@ -140,21 +142,21 @@ class Slam:
         """A keyframe; without a match it begins a new chain."""
         before, new_chain = len(self._keyframes) - 1, match is None
         if new_chain and before >= 0:
-            self._finish_submap(self._submaps.close(before + 1))
-        doubt_m2 = 0.0 if match is None else float(np.linalg.eigvalsh(covariance_of(match.information)[:2, :2])[-1])
-        k = self._keyframes.add(scan.stamp_ns, cloud, pose, doubt_m2=doubt_m2, new_chain=new_chain)
+            self._finish_submap(self._submaps.close(before + 1, float(self._keyframes.progress[before])))
+        doubt = None if match is None else doubt_of(match.information)
+        k = self._keyframes.add(scan.stamp_ns, cloud, pose, doubt=doubt, new_chain=new_chain)
         self._history.add(scan.stamp_ns, k, np.zeros(3))
         self._placed_ns = scan.stamp_ns
         self.counters["keyframes"] += 1
         if before >= 0:
             start = self._keyframes.poses[before]
             step = Pose2.from_array(se2.relative(start, pose))
-            seen = _NO_IDEA if match is None else turned(match.information, start[2])
-            information = information_with_floor(seen, _ODOMETRY_FLOOR)
+            seen = None if match is None else turned(match.information, start[2])
+            information = step_information(seen, _ODOMETRY_FLOOR)
             self._odometry.append(Constraint(before, k, step, information, "odometry"))
-        self._finish_submap(self._submaps.add(k))
+        self._finish_submap(self._submaps.add(k, float(self._keyframes.progress[k])))
         self._look_around(k)
-        if self.config.loop_every and k % self.config.loop_every == 0:
+        if self.config.loop_every and self._keyframes.progress[k] >= self._next_question:
             self._ask(k)
 
     def _finish_submap(self, span: SubmapSpan | None) -> None:
@@ -193,13 +195,15 @@ class Slam:
 
     def _ask(self, k: int) -> None:
         """Ask whether the newest keyframes were seen before."""
-        first = max(k + 1 - self.config.loop_group, self._keyframes.chain_start(k))
-        query = Query(first, k + 1, self._near) if k + 1 - first >= self.config.loop_group // 2 else None
-        self._hand_over(query)
+        progress, group = self._keyframes.progress, self.config.loop_group
+        self._next_question = float(progress[k]) + self.config.loop_every
+        first = int(np.searchsorted(progress, progress[k] - group, side="right"))
+        first = max(min(first, k + 1 - _FEWEST_KEYFRAMES), self._keyframes.chain_start(k))
+        enough = k + 1 - first >= _FEWEST_KEYFRAMES and progress[k] - progress[first] >= group / 2.0
+        self._hand_over(Query(first, k + 1, self._near) if enough else None)
 
     def _hand_over(self, query: Query | None, last_one: bool = False) -> None:
-        keyframes, doubt_m2 = self._keyframes, self._keyframes.doubt_m2.copy()
-        view = MapView(keyframes.pool, keyframes.poses.copy(), keyframes.walked_m.copy(), doubt_m2, keyframes.islands)
+        view = self._keyframes.snapshot()
         self._backend.submit(Job(view, tuple(self._odometry), tuple(self._finished), query, last_one))
         self._odometry, self._finished = [], []
 

@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from svfm_ros import se2
+from svfm_ros.slam.appearance import signatures
 from svfm_ros.slam.keyframes import Pool
 from svfm_ros.slam.localmap import LocalMap, build_local_map
 
@@ -21,6 +22,7 @@ Array = NDArray[np.float64]
 
 _DEPTH = 6  # levels of a finished submap's pyramid: blocks of 3.2 m at the top
 _REACH_M = 25.0
+_SPOT_STEP = 4  # every so many keyframes the place is looked at
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,37 +49,43 @@ class Submap:
 
     span: SubmapSpan
     target: LocalMap
+    signatures: Array  # (S, D), what the place looks like from spots along the path
 
 
 def draw(span: SubmapSpan, pool: Pool, poses: Array) -> Submap:
     """Finish a submap with the poses ``(K, 3)`` of now."""
     relative = se2.relative(poses[span.anchor], poses[: span.last])
-    return Submap(
-        span, build_local_map(pool, relative, span.keyframes(), np.zeros(2), _REACH_M, span.keyframes(), _DEPTH)
-    )
+    target = build_local_map(pool, relative, span.keyframes(), np.zeros(2), _REACH_M, span.keyframes(), _DEPTH)
+    spots = relative[span.first : span.last : _SPOT_STEP, :2]
+    return Submap(span, target, signatures(target.points[:, :2], spots))
 
 
 class Submaps:
-    """The life cycle: which keyframes belong together."""
+    """The life cycle: which keyframes belong together.
 
-    def __init__(self, size: int) -> None:
+    ``size`` counts keyframes that lie one usual distance apart; where a log leaves more between them, fewer fill a
+    submap (see ``Keyframes.progress``).
+    """
+
+    def __init__(self, size: float) -> None:
         self._size = size
-        self._open: list[int] = []  # first keyframes of those still growing
+        self._open: list[tuple[int, float]] = []  # those still growing: first keyframe and its progress
         self._count = 0
 
-    def add(self, keyframe: int) -> SubmapSpan | None:
+    def add(self, keyframe: int, progress: float) -> SubmapSpan | None:
         """Take in the next keyframe; returns the submap that it completed, if any."""
-        if not self._open or (len(self._open) == 1 and keyframe - self._open[0] >= self._size // 2):
-            self._open.append(keyframe)
-        if keyframe + 1 - self._open[0] < self._size:
+        if not self._open or (len(self._open) == 1 and progress - self._open[0][1] >= self._size / 2.0):
+            self._open.append((keyframe, progress))
+        if progress - self._open[0][1] < self._size - 1.0:
             return None
-        return self._finish(self._open.pop(0), keyframe + 1)
+        return self._finish(self._open.pop(0)[0], keyframe + 1)
 
-    def close(self, last: int) -> SubmapSpan | None:
+    def close(self, last: int, progress: float) -> SubmapSpan | None:
         """End of a chain: what has grown so far is finished, if it is at least half full; the rest is forgotten."""
-        first = self._open[0] if self._open else last
+        grown = bool(self._open) and progress - self._open[0][1] >= self._size / 2.0
+        first = self._open[0][0] if self._open else last
         self._open.clear()
-        return self._finish(first, last) if last - first >= self._size // 2 else None
+        return self._finish(first, last) if grown else None
 
     def _finish(self, first: int, last: int) -> SubmapSpan:
         self._count += 1
