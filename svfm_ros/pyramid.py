@@ -13,7 +13,16 @@ from numpy.typing import NDArray
 from svfm_ros.compiled import kernel
 from svfm_ros.datatypes import OccupancyGrid
 
-__all__ = ["BESIDE_WALL", "WALL", "Pyramid", "blank", "draw_walls", "pyramid_from_grid", "pyramid_from_points"]
+__all__ = [
+    "BESIDE_WALL",
+    "WALL",
+    "Pyramid",
+    "blank",
+    "draw_free",
+    "draw_walls",
+    "pyramid_from_grid",
+    "pyramid_from_points",
+]
 
 Array = NDArray[np.float64]
 Bytes = NDArray[np.uint8]
@@ -41,6 +50,11 @@ def blank(low: Array, high: Array, resolution_m: float, depth: int, unknown: int
     return Pyramid(np.full((depth, height, width), unknown, dtype=np.uint8), resolution_m, origin, unknown)
 
 
+def draw_free(pyramid: Pyramid, points: Array) -> None:
+    """Mark the cells of points ``(N, 2)`` as free in level 0; walls are drawn over them afterwards."""
+    _clear_points(pyramid.levels[0], points, pyramid.origin, pyramid.resolution_m)
+
+
 def draw_walls(pyramid: Pyramid, points: Array) -> None:
     """Draw wall points ``(N, 2)`` into level 0 and fill the levels above: the last step in making a pyramid."""
     _stamp_points(pyramid.levels[0], points, pyramid.origin, pyramid.resolution_m, _STAMP)
@@ -64,7 +78,7 @@ def pyramid_from_grid(grid: OccupancyGrid, depth: int, unknown: int = 0) -> Pyra
     pyramid = blank(box.min(axis=0) - margin_m, box.max(axis=0) + margin_m, grid.resolution_m, depth, unknown)
     with np.errstate(invalid="ignore"):
         free, walls = _centres(grid, grid.prob < _OCCUPIED), _centres(grid, grid.prob >= _OCCUPIED)
-    _clear_points(pyramid.levels[0], free, pyramid.origin, pyramid.resolution_m)
+    draw_free(pyramid, free)
     draw_walls(pyramid, walls)
     return pyramid
 

@@ -14,7 +14,7 @@ from svfm_ros.pyramid import Pyramid, blank, draw_walls
 from svfm_ros.slam.keyframes import Pool
 from svfm_ros.slam.preprocess import Cloud
 
-__all__ = ["BUCKET_M", "LocalMap", "build_local_map", "merged_cloud"]
+__all__ = ["BUCKET_M", "LocalMap", "build_local_map", "local_map_of", "merged_cloud"]
 
 Array = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -56,13 +56,20 @@ def build_local_map(
     pay for wide windows.
     """
     merged = _merge(pool.points, pool.starts, poses, ids, centre, reach_m, MERGE_M)
-    low = merged[:, :2].min(axis=0) - BUCKET_M if len(merged) else np.array(centre[:2], dtype=float)
-    high = merged[:, :2].max(axis=0) + BUCKET_M if len(merged) else low + BUCKET_M
+    target = local_map_of(merged, np.array(centre[:2], dtype=float), depth)
+    seen = target.pyramid
+    _draw_free(seen.levels[0], pool.points, pool.starts, poses, free, seen.origin, seen.resolution_m)
+    draw_walls(seen, _in_map(pool.points, pool.starts, poses, ids, centre, reach_m))
+    return target
+
+
+def local_map_of(points: Array, centre: Array, depth: int) -> LocalMap:
+    """A map of points ``(M, 5)``, x, y, normal and weight; its pyramid is blank and yet to be drawn."""
+    low = points[:, :2].min(axis=0) - BUCKET_M if len(points) else centre
+    high = points[:, :2].max(axis=0) + BUCKET_M if len(points) else low + BUCKET_M
     columns, rows = (np.ceil((high - low) / BUCKET_M).astype(int) + 1).tolist()
-    sorted_points, starts = _sort_into_buckets(merged, low, rows, columns)
+    sorted_points, starts = _sort_into_buckets(points, low, rows, columns)
     pyramid = blank(low - _COARSE_M, high + _COARSE_M, _COARSE_M, depth, UNKNOWN)
-    _draw_free(pyramid.levels[0], pool.points, pool.starts, poses, free, pyramid.origin, pyramid.resolution_m)
-    draw_walls(pyramid, _in_map(pool.points, pool.starts, poses, ids, centre, reach_m))
     return LocalMap(sorted_points, starts, columns, low, pyramid)
 
 
