@@ -12,10 +12,12 @@ from numpy.typing import NDArray
 
 from svfm_ros.datatypes import Walk
 from svfm_ros.errors import DataError
-from svfm_ros.svfm.pathlik import CLIP, WalkBatch, forward, step_terms
+from svfm_ros.svfm.hiddenchain import HiddenChain
+from svfm_ros.svfm.pathlik import CLIP, WalkBatch, log_says, step_terms
+from svfm_ros.svfm.recursion import run_forward
 from svfm_ros.svfm.walkmodel import WalkModel
 
-__all__ = ["Belief", "Hidden", "believe", "on_ticks"]
+__all__ = ["Belief", "Hidden", "SeenSteps", "believe", "on_ticks", "see_steps", "weigh"]
 
 Array = NDArray[np.float64]
 
@@ -76,25 +78,56 @@ def on_ticks(walk: Walk, dt_s: float) -> Array:
     return np.stack([np.interp(ticks, times, walk.xy[:, i]) for i in (0, 1)], axis=1)
 
 
-@torch.no_grad()
-def believe(model: WalkModel, xy: Array, start_hour: float) -> Belief:
-    """The belief after positions (T, 2) on the model's ticks, T at least 2, of a walk that goes on."""
+@dataclass(frozen=True, slots=True)
+class SeenSteps:
+    """What the steps of one walk say, whatever the hour."""
+
+    xy: Array  # (T, 2), positions on the model's ticks
+    log_says: Array  # (I, 2, K, G), of each move while walking and while pausing; I = T - 1
+    eps_v: Array  # (K, G), noise along in the last step
+    eps_u: Array  # (K, G), and across
+
+
+@torch.inference_mode()
+def see_steps(model: WalkModel, xy: Array) -> SeenSteps:
+    """All that needs the networks, on the device they are on; comes back in one piece. ``xy`` (T, 2), T at least 2."""
     if xy.ndim != 2 or xy.shape[1] != 2 or len(xy) < 2 or not np.isfinite(xy).all():
         raise DataError(f"walk so far: expected at least two finite positions (T, 2), got shape {xy.shape}")
+    device, dtype = model.shift.device, model.shift.dtype
     walks = WalkBatch(
-        xy=torch.as_tensor(xy[None], dtype=torch.float32),
-        steps=torch.tensor([len(xy) - 1]),
-        hour=torch.tensor([start_hour], dtype=torch.float32),
-        ended=torch.tensor([False]),
+        xy=torch.as_tensor(xy[None], dtype=dtype, device=device),
+        steps=torch.tensor([len(xy) - 1], device=device),
+        hour=torch.zeros(1, dtype=dtype, device=device),
+        ended=torch.zeros(1, dtype=torch.bool, device=device),
     )
-    terms, chain = step_terms(model, walks), model.chain()
-    seen = forward(terms, chain, walks.steps)
-    probability = seen.belief[0].double().numpy()
+    terms = step_terms(model, walks)
+    says = log_says(terms)[0]  # (I, 2, K, G)
+    last = torch.stack((terms.eps_v[0, -1], terms.eps_u[0, -1])).clamp(-CLIP, CLIP).unsqueeze(0)  # (1, 2, K, G)
+    back = torch.cat((says, last)).double().cpu().numpy()
+    return SeenSteps(xy, np.ascontiguousarray(back[:-1]), back[-1, 0], back[-1, 1])
+
+
+def believe(model: WalkModel, xy: Array, start_hour: float) -> Belief:
+    """The belief after positions (T, 2) on the model's ticks, T at least 2, of a walk that goes on."""
+    return weigh(see_steps(model, xy), HiddenChain.of(model), start_hour)
+
+
+def weigh(seen: SeenSteps, chain: HiddenChain, start_hour: float) -> Belief:
+    """What the steps say for a walk that began at that local hour."""
+    moves = len(seen.log_says)
+    hours = start_hour + chain.dt_s / 3600.0 * np.arange(moves + 1)
+    few = slice(None) if chain.switch else slice(1)
+    log_choice = chain.log_prior(seen.xy[few], hours[few])  # (T or 1, K)
+    state = log_choice[0][:, None] + chain.log_pace_weight  # (K, G)
+    state = np.stack([np.log1p(-chain.pause) + state, np.log(chain.pause) + state])
+    run_forward(state, seen.log_says, log_choice[1:], chain.pause, chain.resume, chain.switch)
+    high = state.max()
+    probability = np.exp(state - high)
     return Belief(
         probability=probability / probability.sum(),
-        log_pace=chain.pace.double().numpy(),
-        eps_v=terms.eps_v[0, -1].clamp(-CLIP, CLIP).double().numpy(),
-        eps_u=terms.eps_u[0, -1].clamp(-CLIP, CLIP).double().numpy(),
-        steps=len(xy) - 1,
-        log_likelihood=float(seen.log_likelihood[0]),
+        log_pace=chain.log_pace,
+        eps_v=seen.eps_v,
+        eps_u=seen.eps_u,
+        steps=moves,
+        log_likelihood=float(high + np.log(probability.sum())),
     )

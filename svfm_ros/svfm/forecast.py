@@ -16,7 +16,7 @@ from svfm_ros.clock import hours_of_day
 from svfm_ros.config.forecast import ForecastConfig
 from svfm_ros.datatypes import Forecast, OccupancyGrid, Places, Walk
 from svfm_ros.errors import DataError, UsageError
-from svfm_ros.svfm.belief import Belief, Hidden, believe, on_ticks
+from svfm_ros.svfm.belief import Belief, Hidden, SeenSteps, on_ticks, see_steps, weigh
 from svfm_ros.svfm.metrics import entropy
 from svfm_ros.svfm.modelfile import WalkModelFile, load_walk_model
 from svfm_ros.svfm.sample import PathSampler, SampledWalks
@@ -45,6 +45,7 @@ class Forecaster:
         self.places = places or Places()
         self.model_id = self.file.model_id
         self._sampler = PathSampler(self.file.model)
+        self._seen: tuple[Walk, SeenSteps | None] | None = None
         self._near = cKDTree(self.file.footprints.xy)
         known = self.config.patience * self.file.footprints.longest
         self._longest = round(min(known, self.config.longest_s / self.file.model.dt_s))
@@ -102,11 +103,16 @@ class Forecaster:
 
     def belief(self, walk_so_far: Walk, hour: float | None = None) -> Belief | None:
         """What the walk so far says; None where it is shorter than one step."""
-        seen = on_ticks(walk_so_far, self.file.model.dt_s)
-        if len(seen) < 2:
-            return None
+        seen = self._see(walk_so_far)
         begun = self._hour(int(walk_so_far.stamps_ns[0]), hour)
-        return believe(self.file.model, seen, begun)
+        return None if seen is None else weigh(seen, self._sampler.chain, begun)
+
+    def _see(self, walk: Walk) -> SeenSteps | None:
+        """What the walk's steps say; looked at once where the same walk is asked about at several hours."""
+        if self._seen is None or self._seen[0] is not walk:
+            xy = on_ticks(walk, self.file.model.dt_s)
+            self._seen = (walk, see_steps(self.file.model, xy) if len(xy) > 1 else None)
+        return self._seen[1]
 
     def _hour(self, stamp_ns: int, what_if_hour: float | None) -> float:
         if what_if_hour is not None:

@@ -29,6 +29,7 @@ __all__ = [
     "filter_walks",
     "forward",
     "log_likelihood",
+    "log_says",
     "step_terms",
 ]
 
@@ -136,13 +137,18 @@ def forward(terms: StepTerms, chain: Chain, steps: Tensor, log_held: Tensor | No
     prior = terms.log_prior if log_held is None else terms.log_prior + log_held
     state = prior.unsqueeze(-1) + chain.log_pace_weight  # (N, K, G)
     state = torch.stack((torch.log1p(-chain.pause) + state, torch.log(chain.pause) + state), dim=1)  # (N, 2, K, G)
-    still = terms.log_still[:, :, None, None].expand_as(terms.log_move)
-    says = torch.stack((terms.log_move, still), dim=2) + terms.log_end[:, :, None, :, None]  # (N, I, 2, K, G)
+    says = log_says(terms)
     for i in range(says.shape[1]):
         after = _next(state + says[:, i], terms.log_again[:, i], chain)
         state = torch.where((i < steps).view(-1, 1, 1, 1), after, state)
     log_p = torch.logsumexp(state.flatten(1), dim=1)
     return Filtered(log_p, torch.exp(state - log_p.view(-1, 1, 1, 1)))
+
+
+def log_says(terms: StepTerms) -> Tensor:
+    """What each move says (N, I, 2, K, G), to those who walk and to those who pause."""
+    still = terms.log_still[:, :, None, None].expand_as(terms.log_move)
+    return torch.stack((terms.log_move, still), dim=2) + terms.log_end[:, :, None, :, None]
 
 
 def _next(state: Tensor, again: Tensor, chain: Chain) -> Tensor:

@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from svfm_ros.datatypes import OccupancyGrid
+from svfm_ros.svfm.strides import crossings
 
 __all__ = ["Walls"]
 
@@ -38,10 +39,6 @@ class Walls:
         step = np.diff(local, axis=1)
         # One look per cell and step is enough for lines: walls are at least a cell thick.
         looks = int(np.ceil(np.abs(step).max(initial=0.0))) + 1
-        share = np.arange(looks) / looks
-        points = local[:, :-1, None, :] + share[:, None] * step[:, :, None, :]  # (S, K - 1, looks, 2)
-        column, row = np.floor(points[..., 0]).astype(np.int64), np.floor(points[..., 1]).astype(np.int64)
-        height, width = self.occupied.shape
-        inside = (row >= 0) & (row < height) & (column >= 0) & (column < width)
-        hit = self.occupied[row.clip(0, height - 1), column.clip(0, width - 1)] & inside
-        return np.asarray(hit.any(axis=(1, 2)))
+        crossed = np.zeros(len(xy), dtype=np.bool_)
+        crossings(self.occupied, local, looks, crossed)
+        return crossed

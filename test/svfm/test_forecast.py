@@ -84,6 +84,18 @@ def test_the_walk_so_far_counts(forecaster: Forecaster):
     assert f.shares["south"] > 0.85
 
 
+def test_the_same_walk_asked_about_at_two_hours_gives_what_each_alone_would(saved: WalkModelFile):
+    one, fresh = Forecaster(saved, PLACES), Forecaster(saved, PLACES)
+    walk = walk_of(np.column_stack([np.linspace(0.0, 1.6, 17), np.zeros(17)]))
+    one.forecast((1.6, 0.0), NOON_NS, walk_so_far=walk)
+    shared = one.forecast((1.6, 0.0), NOON_NS, walk_so_far=walk, what_if_hour=2.0)
+    alone = fresh.forecast((1.6, 0.0), NOON_NS, walk_so_far=walk, what_if_hour=2.0)
+    np.testing.assert_array_equal(shared.samples_xy, alone.samples_xy)
+    longer = walk_of(np.column_stack([np.linspace(0.0, 1.9, 20), np.linspace(0.0, 0.3, 20)]))
+    moved_on = one.forecast((1.9, 0.3), NOON_NS, walk_so_far=longer)
+    assert moved_on.shares == fresh.forecast((1.9, 0.3), NOON_NS, walk_so_far=longer).shares
+
+
 def test_same_seed_same_paths_and_another_seed_others(forecaster: Forecaster):
     one, same, other = (forecaster.forecast((0.0, 0.0), NOON_NS, seed=s, samples=20) for s in (3, 3, 4))
     np.testing.assert_array_equal(one.samples_xy, same.samples_xy)

@@ -1,0 +1,108 @@
+"""One step of all sampled paths, and whether they pass through walls; compiled, for many forecasts a second.
+
+The rules are those of ``pathlik``, which says how likely a step is; here it is drawn. Random numbers come in from
+outside, so that the same seed gives the same paths.
+"""
+
+import numpy as np
+
+from svfm_ros.compiled import kernel
+
+__all__ = ["crossings", "stride"]
+
+_FADE = np.float32(1e-9)
+
+
+@kernel
+def _corner(x, y, low, cell_m, shape, component):  # type: ignore[no-untyped-def]
+    """Row of the table's lower left node, and how far right and up of it a position is."""
+    _, nx, ny = shape
+    fx = min(max((x - low[0]) / np.float32(cell_m), np.float32(0.0)), np.float32(nx - 1.001))
+    fy = min(max((y - low[1]) / np.float32(cell_m), np.float32(0.0)), np.float32(ny - 1.001))
+    ix, iy = int(fx), int(fy)
+    return (component * nx + ix) * ny + iy, np.float32(fx - ix), np.float32(fy - iy)
+
+
+@kernel
+def _between(cells, at, ny, fx, fy, column):  # type: ignore[no-untyped-def]
+    """One number of the table, bilinear between its nodes."""
+    one = np.float32(1.0)
+    lower = cells[at, column] * (one - fy) + cells[at + 1, column] * fy
+    upper = cells[at + ny, column] * (one - fy) + cells[at + ny + 1, column] * fy
+    return lower + fx * (upper - lower)
+
+
+@kernel
+def _end_logit(cells, at, ny, fx, fy, speed, speeds):  # type: ignore[no-untyped-def]
+    """Logit of ending here after a step at that speed; straight lines between the speeds of the table."""
+    i = 0
+    while i < len(speeds) - 2 and speed > speeds[i + 1]:
+        i += 1
+    share = min((speed - speeds[i]) / (speeds[i + 1] - speeds[i]), np.float32(1.0))
+    slower = _between(cells, at, ny, fx, fy, 4 + i)
+    faster = _between(cells, at, ny, fx, fy, 5 + i)
+    return slower * (np.float32(1.0) - share) + faster * share
+
+
+@kernel
+def stride(  # type: ignore[no-untyped-def]
+    table, speeds, dt_s, ramp, floor, still_m, keep, pauses, clip, ends, not_yet, fresh, rows, normal, uniform
+):
+    """One step of everyone who has not arrived, then: who arrives, who pauses, who walks on.
+
+    ``table`` is (cells, low, cell_m, shape); ``ramp`` the share of their speed that walkers have in this step;
+    ``keep`` the noise that stays, along and across; ``pauses`` the chance to begin and to end one; ``fresh`` says that
+    this is the first step; ``not_yet`` is added to the logit of ending, where walks have ends.
+    ``rows`` (x, y, component, pace, eps_v, eps_u, pausing, ended, speed) are changed in place. Returns how many are
+    still on their way.
+    """
+    cells, low, cell_m, shape = table
+    x, y, component, pace, eps_v, eps_u, pausing, ended, speed = rows
+    ny = shape[2]
+    part_v, part_u = np.float32(np.sqrt(1.0 - keep[0] ** 2)), np.float32(np.sqrt(1.0 - keep[1] ** 2))
+    going = 0
+    for s in range(len(x)):
+        if ended[s]:
+            continue
+        at, fx, fy = _corner(x[s], y[s], low, cell_m, shape, component[s])
+        ax, ay = _between(cells, at, ny, fx, fy, 0), _between(cells, at, ny, fx, fy, 1)
+        length = np.sqrt(ax * ax + ay * ay + _FADE)
+        m = length * pace[s] * np.float32(dt_s * ramp)
+        sd_u = np.sqrt((m * _between(cells, at, ny, fx, fy, 2)) ** 2 + floor)
+        sd_v = np.sqrt((m * _between(cells, at, ny, fx, fy, 3)) ** 2 + floor)
+        if not fresh:
+            eps_v[s] = np.float32(keep[0]) * min(max(eps_v[s], -clip), clip) + part_v * normal[0, s]
+            eps_u[s] = np.float32(keep[1]) * min(max(eps_u[s], -clip), clip) + part_u * normal[1, s]
+        along, across = max(m + sd_v * eps_v[s], np.float32(0.0)), sd_u * eps_u[s]
+        if pausing[s]:
+            along, across = still_m * normal[0, s], still_m * normal[1, s]
+            eps_v[s], eps_u[s] = (along - m) / sd_v, across / sd_u
+        dx, dy = (along * ax - across * ay) / length, (along * ay + across * ax) / length
+        x[s] += dx
+        y[s] += dy
+        speed[s] = np.sqrt(dx * dx + dy * dy) / np.float32(dt_s)
+        if ends:
+            at, fx, fy = _corner(x[s], y[s], low, cell_m, shape, component[s])
+            logit = _end_logit(cells, at, ny, fx, fy, speed[s], speeds) + not_yet
+            ended[s] = uniform[0, s] * (np.float32(1.0) + np.exp(-logit)) < np.float32(1.0)
+        pausing[s] = uniform[1, s] > pauses[1] if pausing[s] else uniform[1, s] < pauses[0]
+        going += not ended[s]
+    return going
+
+
+@kernel
+def crossings(occupied, cells_xy, looks, crossed):  # type: ignore[no-untyped-def]
+    """Mark in ``crossed`` (S,) the paths (S, K, 2), in cells, that touch an occupied cell anywhere."""
+    height, width = occupied.shape
+    for s in range(len(cells_xy)):
+        for k in range(cells_xy.shape[1] - 1):
+            x, y = cells_xy[s, k, 0], cells_xy[s, k, 1]
+            dx, dy = cells_xy[s, k + 1, 0] - x, cells_xy[s, k + 1, 1] - y
+            for look in range(looks):
+                share = look / looks
+                column, row = int(np.floor(x + share * dx)), int(np.floor(y + share * dy))
+                if 0 <= row < height and 0 <= column < width and occupied[row, column]:
+                    crossed[s] = True
+                    break
+            if crossed[s]:
+                break
