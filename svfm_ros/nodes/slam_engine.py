@@ -23,7 +23,7 @@ def make_engine_factory(config: SlamNodeConfig) -> tuple[Callable[[], Engine], O
         return lambda: Slam(config.slam, background=True), None
     grid = load_map(Path(config.map).expanduser())
     try:
-        from svfm_ros.slam.localise import Localiser  # type: ignore[import-not-found,unused-ignore]
+        from svfm_ros.slam.localise import Localiser  # type: ignore[import-not-found,import-untyped,unused-ignore]
     except ImportError as error:
         raise UsageError("finding oneself in a given map is not part of this version; leave out the map") from error
     return lambda: Localiser(grid, config.slam), grid
