@@ -194,8 +194,11 @@ def test_stores_and_recordings_that_will_not_do(tmp_path: Path, capsys: pytest.C
     sheet.write_text(json.dumps({**json.loads(sheet.read_text()), "schema": 99}))
     assert "99" in refusal(capsys, "train", tmp_path / "store", *out)
     (tmp_path / "walk.mcap").write_bytes(b"")
-    assert "svfm slam" in refusal(capsys, "train", tmp_path / "walk.mcap", *out)
+    assert "walk.mcap" in refusal(capsys, "train", tmp_path / "walk.mcap", *out)
     assert "nothing at" in refusal(capsys, "train", tmp_path / "nowhere", *out)
+    (tmp_path / "walks.csv").write_text("walk_id,t,x,y\na,0,1,1\na,1,2,2\n")
+    assert "walks.csv among" in refusal(capsys, "train", tmp_path / "walk.mcap", tmp_path / "walks.csv", *out)
+    assert "expected one" in refusal(capsys, "train", tmp_path / "walks.csv", tmp_path / "walks.csv", *out)
 
 
 def test_a_store_in_another_frame_is_refused(folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -1,12 +1,14 @@
 """Score a model on walks it never saw.
 
-WALKS is a walk store or a CSV file (walk_id,t,x,y). Walks that the model was trained on are left out, so the file given
-to svfm train may be given here too: its held-out walks are then what is scored. Each walk is forecast from its own
-start at its own time; a walk that has ended stays where it ended.
+WALKS is a walk store, a CSV file (walk_id,t,x,y) or recordings of scans. Walks that the model was trained on are left
+out, so what was given to svfm train may be given here too: its held-out walks are then what is scored. Each walk is
+forecast from its own start at its own time; a walk that has ended stays where it ended. Recordings are laid into the
+frame of the walks that svfm train kept (--store, or MODEL with the ending .walks), or onto --map.
 
 for example:
   svfm evaluate --model out/model.pt out/walks.csv
   svfm evaluate --model out/model.pt out/next_week.csv --json
+  svfm evaluate --model out/model.pt sunday.mcap
 
 NLL: nats per step, lower is better. Share TV: half the sum of differences between forecast and real shares of the
 places, 0 to 1. Energy distance: forecast paths to real paths, metres, 0 when they agree. Coverage: how often the 50 %
@@ -19,7 +21,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from svfm_ros.commands.output import add_json_argument, print_json, print_table, progress
-from svfm_ros.commands.walk_input import TRAINED_ON, WalkInput, fingerprint, read_walks
+from svfm_ros.commands.walk_input import (
+    TRAINED_ON,
+    WalkInput,
+    fingerprint,
+    place_beside,
+    read_walks,
+    recordings_of,
+    store_beside,
+)
 from svfm_ros.errors import DataError
 
 if TYPE_CHECKING:
@@ -48,10 +58,15 @@ class _Asked:
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Options of ``svfm evaluate``."""
-    parser.add_argument("walks", type=Path, metavar="WALKS", help="walk store or CSV file")
+    parser.add_argument(
+        "walks", type=Path, nargs="+", metavar="WALKS", help="walk store or CSV file, or recordings of scans"
+    )
     parser.add_argument("--model", type=Path, required=True, metavar="MODEL", help="made by svfm train")
     parser.add_argument("--places", type=Path, metavar="FILE", help="named places (YAML) instead of the model's")
     parser.add_argument("--map", type=Path, metavar="FILE", help="map of the house (map_server YAML)")
+    parser.add_argument(
+        "--store", type=Path, metavar="DIR", help="walks whose frame recordings belong to (MODEL.walks)"
+    )
     parser.add_argument("--resident", metavar="R", help="whose walks, where there are several people's")
     parser.add_argument("--samples", type=int, default=200, metavar="N", help="sampled paths per walk (200)")
     parser.add_argument("--seed", type=int, default=0, metavar="N", help="of the samples (0)")
@@ -62,10 +77,10 @@ def run(args: argparse.Namespace) -> int:
     """Forecast every walk and compare."""
     forecaster = _forecaster(args)
     file = forecaster.file
-    given = read_walks(args.walks, args.resident)
+    given = _given(args)
     if given.frame not in (None, file.frame):
         raise DataError(f"expected walks in the model's frame {file.frame!r}, got {given.frame!r}")
-    unseen = _unseen(given, file, args.walks)
+    unseen = _unseen(given, file, args.walks[0])
     windows = _windows(unseen, file)
     asked = _ask(forecaster, windows, args.seed)
     figures = {
@@ -74,6 +89,7 @@ def run(args: argparse.Namespace) -> int:
         "walks_with_gaps": len(set(windows.walk_ids)) - len(asked.forecasts),
         "unknown_starts": sum(not f.known for f in asked.forecasts),
         "samples": args.samples,
+        "refused": [{"name": r.name, "reason": r.reason} for r in given.refused],
         **_scores(file, windows, asked),
         "model_id": forecaster.model_id,
     }
@@ -97,6 +113,13 @@ def _forecaster(args: argparse.Namespace) -> "Forecaster":
     places = load_places(args.places) if args.places else places_from(file.metrics)
     grid = None if args.map is None else load_map(args.map)
     return Forecaster(file, places, replace(config, frame=file.frame), grid)
+
+
+def _given(args: argparse.Namespace) -> WalkInput:
+    recordings = recordings_of(args.walks)
+    if recordings is None:
+        return read_walks(args.walks[0], args.resident)
+    return place_beside(recordings, args.store or store_beside(args.model), args.resident, args.map)
 
 
 def _unseen(given: WalkInput, file: "WalkModelFile", path: Path) -> WalkInput:
@@ -202,7 +225,8 @@ _ROWS = {
 
 def _report(args: argparse.Namespace, figures: dict[str, Any]) -> None:
     if args.json:
-        print_json({"model": str(args.model), "input": str(args.walks), **figures})
+        print_json({"model": str(args.model), "input": " ".join(str(path) for path in args.walks), **figures})
         return
     rows = [(label, "-" if figures[key] is None else figures[key]) for key, label in _ROWS.items()]
-    print_table(f"model {figures['model_id']} on {args.walks}", ("figure", "value"), rows)
+    given = str(args.walks[0]) + (f" and {len(args.walks) - 1} more" if len(args.walks) > 1 else "")
+    print_table(f"model {figures['model_id']} on {given}", ("figure", "value"), rows)

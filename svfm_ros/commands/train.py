@@ -1,13 +1,19 @@
 """Learn a person's walks.
 
-WALKS is a walk store (the folder that the live pipeline fills) or a CSV file with the columns walk_id,t,x,y and, if
-wanted, resident: Unix seconds and metres, all in the frame of one house. A fifth of the walks is held out to judge the
-model; which walks those are depends on their names alone, so they stay held out when more walks come in.
+WALKS is a walk store (the folder that the live pipeline fills), a CSV file with the columns walk_id,t,x,y and, if
+wanted, resident (Unix seconds and metres, all in the frame of one house), or recordings of scans: bags, CARMEN logs,
+rawlogs, folders of them. A fifth of the walks is held out to judge the model; which walks those are depends on their
+names alone, so they stay held out when more walks come in.
+
+Recordings go through SLAM, are cut into walks and laid into the frame of the first of them (or of --map); walks that
+cannot be placed with certainty are refused by name. They are kept in a store (--store, or MODEL with the ending
+.walks), and the model learns from all walks of that store: with more recordings another day, the house stays the same.
 
 for example:
   svfm simulate --walks 200 --walks-csv out/walks.csv
   svfm train out/walks.csv --out out/model.pt --time-zone Europe/London
   svfm train out/store --out out/model.pt --continue-from out/model.pt
+  svfm train monday.mcap tuesday.mcap --out out/model.pt
 
 The model is one file; it is replaced in one step when training is done, so there is a whole one at any moment.
 """
@@ -17,7 +23,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from svfm_ros.commands.output import add_json_argument, print_json, print_table, progress
-from svfm_ros.commands.walk_input import TRAINED_ON, WalkInput, fingerprint, read_walks
+from svfm_ros.commands.walk_input import (
+    TRAINED_ON,
+    WalkInput,
+    fingerprint,
+    keep_recordings,
+    read_walks,
+    recordings_of,
+    store_beside,
+)
 from svfm_ros.errors import DataError, UsageError
 
 if TYPE_CHECKING:
@@ -35,8 +49,12 @@ _MORE_STEPS = 100  # enough to take in some new walks
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Options of ``svfm train``."""
-    parser.add_argument("walks", type=Path, metavar="WALKS", help="walk store or CSV file")
+    parser.add_argument(
+        "walks", type=Path, nargs="+", metavar="WALKS", help="walk store or CSV file, or recordings of scans"
+    )
     parser.add_argument("--out", type=Path, required=True, metavar="MODEL", help="file for the model")
+    parser.add_argument("--store", type=Path, metavar="DIR", help="where walks of recordings are kept (MODEL.walks)")
+    parser.add_argument("--map", type=Path, metavar="FILE", help="map to lay recordings on (map_server YAML)")
     parser.add_argument("--places", type=Path, metavar="FILE", help="named places (YAML); others are found")
     parser.add_argument("--time-zone", metavar="Z", help="zone of the home, such as Europe/London (UTC)")
     parser.add_argument("--resident", metavar="R", help="whose walks, where there are several people's")
@@ -57,11 +75,11 @@ def run(args: argparse.Namespace) -> int:
 
     _check_target(args.out)
     config = _config(args)
-    given = read_walks(args.walks, args.resident)
+    given = _given(args)
     old = _old_model(args, given)
     windows = _windows(args, given, old)
     places = _places(args, given, old)
-    split = _split(windows, args.walks)
+    split = _split(windows, args.walks[0])
     trained = _train(split, config, old)
     new, figures = _judge(given, split, trained, places, old)
     try:
@@ -70,6 +88,13 @@ def run(args: argparse.Namespace) -> int:
         raise UsageError(f"cannot write {args.out}: {error.strerror}") from error
     _report(args, figures)
     return 0
+
+
+def _given(args: argparse.Namespace) -> WalkInput:
+    recordings = recordings_of(args.walks)
+    if recordings is None:
+        return read_walks(args.walks[0], args.resident)
+    return keep_recordings(recordings, args.store or store_beside(args.out), args.resident, args.map)
 
 
 def _check_target(path: Path) -> None:
@@ -161,6 +186,7 @@ def _judge(
         "walks": len(used) + len(set(split.held_out.walk_ids)),
         "walks_held_out": len(set(split.held_out.walk_ids)),
         "walks_unplaced": given.unplaced,
+        "refused": [{"name": r.name, "reason": r.reason} for r in given.refused],
         "fields": trained.model.config.components,
         "held_out_nll": held_out_nll(trained.model, judged),
         "held_out_nll_before": held_out_nll(old.model, judged) if old else None,
@@ -199,4 +225,5 @@ def _report(args: argparse.Namespace, figures: dict[str, Any]) -> None:
         ("took", f"{figures['seconds']:.1f} s"),
         ("model", f"{args.out} ({figures['model_id']})"),
     ]
-    print_table(f"{args.walks}", ("what", "value"), rows)
+    title = str(args.walks[0]) + (f" and {len(args.walks) - 1} more" if len(args.walks) > 1 else "")
+    print_table(title, ("what", "value"), rows)

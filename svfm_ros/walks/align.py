@@ -6,7 +6,7 @@ not in free space, its path must cross none, nothing may have been seen through 
 as well. A walk in the wrong place would teach the model nonsense, so doubt means no.
 """
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -153,11 +153,16 @@ class Aligner:
 
 
 def align_walks(
-    walks: Iterable[Walk], reference: ReferenceMap, config: AlignConfig | None = None, extend: bool = False
+    walks: Iterable[Walk],
+    reference: ReferenceMap,
+    config: AlignConfig | None = None,
+    extend: bool = False,
+    on_walk: Callable[[Alignment], None] = lambda _: None,
 ) -> AlignedWalks:
     """Place many walks. With ``extend``, those that were placed extend the reference for the others.
 
-    Walks that were refused are then tried again, until no more of them find their place.
+    Walks that were refused are then tried again, until no more of them find their place. ``on_walk`` hears of each
+    walk the first time it was tried.
     """
     walks = list(walks)
     aligner = Aligner(reference, config)
@@ -166,7 +171,10 @@ def align_walks(
     while waiting and placed:
         placed = False
         for k in waiting:
+            tried = k in alignments
             alignments[k] = aligner.align(walks[k])
+            if not tried:
+                on_walk(alignments[k])
             if extend and alignments[k].accepted:
                 aligner = Aligner(aligner.reference.extended(walks[k].placed(alignments[k].T_house_walk)), config)
                 placed = True
