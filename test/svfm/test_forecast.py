@@ -15,6 +15,7 @@ from svfm_ros.svfm.modelfile import Footprints, WalkModelFile, load_walk_model, 
 from svfm_ros.svfm.pathtrain import as_batch, train_paths
 from svfm_ros.svfm.sample import PathSampler
 from svfm_ros.svfm.walls import Walls
+from svfm_ros.svfm.wandering import wandering_index
 
 DT = 0.4
 NOON_NS = 12 * 3600 * 10**9  # 1970-01-01, UTC
@@ -198,3 +199,15 @@ def test_density_counts_each_path_once_per_cell():
 def test_config_decides_unless_asked(saved: WalkModelFile):
     f = Forecaster(saved, PLACES, ForecastConfig(samples=7, horizon_s=2.0)).forecast((0.0, 0.0), NOON_NS)
     assert f.samples_xy.shape == (7, 6, 2)
+
+
+def test_more_is_left_open_by_day_than_at_night(forecaster: Forecaster) -> None:
+    start = np.repeat([[0.0, 0.0]], 5, axis=0)
+    walks = [replace(walk_of(start), stamps_ns=NOON_NS + h * 3600 * 10**9 + np.arange(5)) for h in (-10, -10, 0, 0)]
+    far = replace(walk_of(start + 50.0), stamps_ns=NOON_NS + np.arange(5))
+    report = wandering_index(forecaster, [*walks, far])
+    night, noon = report.hours
+    assert (night.hour, night.walks, noon.hour, noon.walks) == (2, 2, 12, 2)
+    assert night.mean < noon.mean - 0.2
+    assert (report.walks, report.unknown) == (4, 1)
+    assert report.most == pytest.approx(np.log(2))
