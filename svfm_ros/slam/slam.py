@@ -19,7 +19,7 @@ from svfm_ros.slam.candidates import Query
 from svfm_ros.slam.gate import ScanGate
 from svfm_ros.slam.history import History, Trajectory
 from svfm_ros.slam.keyframes import Keyframes, KeyframeView
-from svfm_ros.slam.localmap import LocalMap, build_local_map
+from svfm_ros.slam.localmap import LocalMap, build_local_map, merged_cloud
 from svfm_ros.slam.mapper import Correction, Job, Loop
 from svfm_ros.slam.motion import MotionHint
 from svfm_ros.slam.preprocess import Cloud, cloud_from_scan
@@ -33,6 +33,7 @@ Array = NDArray[np.float64]
 
 _FEWEST_POINTS = 20
 _LOCAL_REACH_M = 25.0
+_LATELY_CELL_M = 0.1
 _FREE = 15  # so many of the newest near keyframes tell which space is free
 _NEW_VIEW = 0.6  # a smaller share of inliers asks for a keyframe before its time
 _NEW_VIEW_M, _NEW_VIEW_RAD = 0.1, 0.15
@@ -111,6 +112,18 @@ class Slam:
     def keyframes(self) -> list[KeyframeView]:
         """Keyframes of the largest island with their optimised poses and their points: what the map is drawn from."""
         return [self._keyframes.view(int(k)) for k in np.flatnonzero(self._mainland())]
+
+    def lately(self, most: int) -> Cloud:
+        """What the newest keyframes of the chain saw, as one cloud in the frame of the newest scan."""
+        newest = len(self._keyframes) - 1
+        first = max(newest + 1 - most, self._keyframes.chain_start(newest))
+        ids, here = np.arange(first, newest + 1), se2.relative(self.pose.as_array(), self._keyframes.poses)
+        return merged_cloud(self._keyframes.pool, here, ids, np.zeros(2), self.config.range_max_m, _LATELY_CELL_M)
+
+    def walked_m(self) -> float:
+        """How far the sensor came since the chain of the newest keyframe began."""
+        newest = len(self._keyframes) - 1
+        return float(self._keyframes.walked_m[newest] - self._keyframes.walked_m[self._keyframes.chain_start(newest)])
 
     # ---- the steps of add_scan
 

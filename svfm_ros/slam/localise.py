@@ -1,0 +1,186 @@
+"""Finding oneself in a given map, and following from there. The map does not change.
+
+One scan is not enough to tell two rooms apart, let alone two houses. Until the place is known, a small map of its own
+is drawn from the first steps, and that is looked for in the given map. From then on each scan is laid onto the map.
+When scans no longer fit, the search begins anew.
+"""
+
+from collections import Counter
+from dataclasses import replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from svfm_ros.clock import NS_PER_S
+from svfm_ros.config.slam import SlamConfig
+from svfm_ros.datatypes import MatchResult, OccupancyGrid, Pose2, Scan, SlamUpdate
+from svfm_ros.slam.gate import ScanGate
+from svfm_ros.slam.growing import grown
+from svfm_ros.slam.history import Trajectory
+from svfm_ros.slam.localmap import LocalMap
+from svfm_ros.slam.motion import MotionHint
+from svfm_ros.slam.preprocess import cloud_from_scan
+from svfm_ros.slam.slam import Slam
+from svfm_ros.slam.tracker import Tracker
+from svfm_ros.slam.wallmap import local_map_from_grid
+from svfm_ros.slam.wholemap import Place, find_place
+
+__all__ = ["Localiser", "Seeker"]
+
+Array = NDArray[np.float64]
+
+_FEWEST_POINTS = 20
+_ASK_EVERY_M = 0.5  # in less than this, too little is seen to tell one place from another
+_ASK_KEYFRAMES = 12
+_LOST_SCANS, _LOST_S = 3, 1.0  # lost for so many scans and so long: lost for good
+_DOUBTFUL, _DOUBTFUL_S = 0.55, 1.0  # a smaller share of inliers for so long: perhaps it is another place
+_SAME_PLACE_M, _SAME_TURN_RAD = 0.3, 0.2
+_NO_IDEA = np.array([100.0, 100.0, 10.0])  # m, m, rad
+
+
+class Seeker:
+    """Draws a small map of the first steps and looks for it in a large one."""
+
+    def __init__(self, config: SlamConfig) -> None:
+        self._config = replace(config, loop_every=0)
+        self._begin()
+
+    def _begin(self) -> None:
+        self._own = Slam(self._config)
+        self._ask_at_m = _ASK_EVERY_M
+
+    def add_scan(self, scan: Scan, hint: MotionHint | None, target: LocalMap) -> tuple[Place | None, str]:
+        """The place of this scan in the target's frame, if it is sure by now; else why not."""
+        update = self._own.add_scan(scan, hint)
+        if self._own.counters["chains_begun"]:
+            self._begin()
+            update = self._own.add_scan(scan)
+        if not update.map_changed:
+            return None, "the place in the map is not known yet"
+        walked_m = self._own.walked_m()
+        if walked_m < self._ask_at_m:
+            return None, "the place in the map is not known yet: a few steps are needed"
+        self._ask_at_m = walked_m + _ASK_EVERY_M
+        place = find_place(self._own.lately(_ASK_KEYFRAMES), target)
+        if place is None:
+            return None, "the place in the map is not known yet: nothing in it looks like this"
+        return (place, "") if place.is_sure else (None, f"the place in the map is not known yet: {place.doubt}")
+
+
+class Localiser:
+    """Scans in, poses in the frame of the given map out."""
+
+    def __init__(self, grid: OccupancyGrid, config: SlamConfig | None = None) -> None:
+        self.config = config or SlamConfig()
+        self.counters: Counter[str] = Counter()
+        self._target = local_map_from_grid(grid)
+        self._gate = ScanGate(self.counters)
+        self._tracker = Tracker(self.config)
+        self._seeker: Seeker | None = Seeker(self.config)  # while the place is not known
+        self._rival: Seeker | None = None  # while it is in doubt: what the whole map says
+        self._pose = Pose2()
+        self._stamps_ns, self._poses, self._count = np.empty(256, dtype=np.int64), np.empty((256, 3)), 0
+        self._placed_ns = self._sure_ns = 0
+        self._lost_scans = 0
+
+    @property
+    def is_placed(self) -> bool:
+        """Whether the place in the map is known."""
+        return self._seeker is None
+
+    def add_scan(self, scan: Scan, hint: MotionHint | None = None) -> SlamUpdate:
+        """Place one scan; bad data is turned away with a reason, never with an exception."""
+        self.counters["scans"] += 1
+        fault = self._gate.fault(scan)
+        if fault:
+            return self._left_out(scan, fault)
+        cloud = cloud_from_scan(scan, self._tracker.motion.twist, self.config)
+        if len(cloud) < _FEWEST_POINTS:
+            self.counters["few_echoes"] += 1
+            return self._left_out(scan, f"only {len(cloud)} usable points in {len(scan.ranges)} beams")
+        note = self._gate.passed(scan)
+        if self._seeker is not None:
+            return self._seek(self._seeker, scan, hint)
+        gap_s = max(0.0, (scan.stamp_ns - self._placed_ns) / NS_PER_S)
+        tracked = self._tracker.track(cloud, self._target, self._pose, gap_s, hint)
+        if tracked.match.inlier_ratio < self.config.min_inlier_ratio:
+            return self._lose(scan, hint, tracked.match, gap_s)
+        self._tracker.accept(tracked.match, self._pose, gap_s)
+        self._place(scan, tracked.match)
+        moved = self._watch(scan, hint, tracked.match)
+        return self._update(scan, moved or tracked.match, "moved: another place fits better" if moved else note)
+
+    def trajectory(self) -> Trajectory:
+        """All scans placed so far."""
+        return Trajectory(self._stamps_ns[: self._count].copy(), self._poses[: self._count].copy())
+
+    def finish(self) -> None:
+        """Nothing works beside; here for the sake of those who end SLAM."""
+
+    # ---- finding the place
+
+    def _seek(self, seeker: Seeker, scan: Scan, hint: MotionHint | None) -> SlamUpdate:
+        place, reason = seeker.add_scan(scan, hint, self._target)
+        if place is None:
+            self.counters["seeking"] += 1
+            return self._left_out(scan, reason)
+        self._settle_at(place, scan)
+        return self._update(scan, place.match, "the place in the map was found")
+
+    def _settle_at(self, place: Place, scan: Scan) -> None:
+        """Go on from a place that was found."""
+        self.counters["found"] += 1
+        self._seeker = self._rival = None
+        self._tracker.restart()
+        self._place(scan, place.match)
+        self._sure_ns = scan.stamp_ns
+
+    def _watch(self, scan: Scan, hint: MotionHint | None, match: MatchResult) -> MatchResult | None:
+        """Where scans fit badly for long, or were lost, look at the whole map; returns the match at another place."""
+        if match.inlier_ratio >= _DOUBTFUL:
+            self._sure_ns = scan.stamp_ns
+        elif self._rival is None and scan.stamp_ns - self._sure_ns > _DOUBTFUL_S * NS_PER_S:
+            self._rival = Seeker(self.config)
+        if self._rival is None:
+            return None
+        place, _ = self._rival.add_scan(scan, hint, self._target)
+        if place is None:
+            return None
+        self._rival, self._sure_ns = None, scan.stamp_ns
+        gap = match.T_target_source.inverse() @ place.match.T_target_source
+        if np.hypot(gap.x, gap.y) < _SAME_PLACE_M and abs(gap.theta) < _SAME_TURN_RAD:
+            return None
+        self.counters["moved"] += 1
+        self._count -= 1  # this scan was somewhere else after all
+        self._settle_at(place, scan)
+        return place.match
+
+    def _lose(self, scan: Scan, hint: MotionHint | None, match: MatchResult, gap_s: float) -> SlamUpdate:
+        """A scan that fits nowhere near has no pose; after several of them the search begins anew."""
+        self.counters["lost"] += 1
+        self._lost_scans += 1
+        self._tracker.lose(gap_s)
+        self._rival = Seeker(self.config)  # should it be found again near by, that may be chance
+        if self._lost_scans < _LOST_SCANS or gap_s < _LOST_S:
+            return self._left_out(scan, f"lost: only {match.inlier_ratio:.0%} of the scan lies on the map")
+        self.counters["lost_for_good"] += 1
+        self._lost_scans = 0
+        self._seeker, self._rival = Seeker(self.config), None
+        return self._seek(self._seeker, scan, hint)
+
+    # ---- what is told
+
+    def _place(self, scan: Scan, match: MatchResult) -> None:
+        self.counters["placed"] += 1
+        n = self._count
+        self._stamps_ns, self._poses = grown(self._stamps_ns, n + 1), grown(self._poses, n + 1)
+        self._pose, self._placed_ns, self._lost_scans = match.T_target_source, scan.stamp_ns, 0
+        self._stamps_ns[n], self._poses[n], self._count = scan.stamp_ns, self._pose.as_array(), n + 1
+
+    def _update(self, scan: Scan, match: MatchResult | None, reason: str) -> SlamUpdate:
+        covariance = np.diag(_NO_IDEA**2) if self._seeker is not None else self._tracker.covariance.copy()
+        return SlamUpdate(scan.stamp_ns, self._pose, covariance, match, (), False, reason)
+
+    def _left_out(self, scan: Scan, reason: str) -> SlamUpdate:
+        self.counters["left_out"] += 1
+        return self._update(scan, None, reason)

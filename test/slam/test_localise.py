@@ -1,0 +1,112 @@
+"""Finding oneself in a given map: the place is known here, so the answer is too."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from flats import FLAT, OTHER, grid_of, scan_at, scans_along, walk
+
+from svfm_ros.datatypes import OccupancyGrid, Pose2, SlamUpdate
+from svfm_ros.errors import DataError
+from svfm_ros.slam.localise import Localiser
+from svfm_ros.slam.wallmap import local_map_from_grid
+
+TOUR = walk((1.5, 1.2), (2.8, 3.2), (5.2, 3.2), (5.4, 1.5))
+
+
+@pytest.fixture(scope="module")
+def flat() -> OccupancyGrid:
+    return grid_of(FLAT)
+
+
+def off(update: SlamUpdate, truth: np.ndarray) -> tuple[float, float]:
+    gap = Pose2.from_array(truth).inverse() @ update.T_map_base
+    return float(np.hypot(gap.x, gap.y)), float(np.degrees(abs(gap.theta)))
+
+
+def test_surfaces_lie_on_the_walls_and_face_free_space(flat: OccupancyGrid) -> None:
+    points = local_map_from_grid(flat).points
+    lower = points[(points[:, 1] < 0.1) & (points[:, 0] > 0.5) & (points[:, 0] < 3.5)]
+    assert len(lower) > 40
+    assert abs(lower[:, 1]).max() < 0.03
+    assert lower[:, 3].min() > 0.99
+    # The wall between the rooms is free on both sides.
+    between = points[(abs(points[:, 0] - 4.0) < 0.1) & (points[:, 1] > 0.5) & (points[:, 1] < 2.0)]
+    assert (between[:, 2] > 0.99).any()
+    assert (between[:, 2] < -0.99).any()
+
+
+def test_a_map_without_walls_is_refused() -> None:
+    with pytest.raises(DataError, match="walls"):
+        local_map_from_grid(OccupancyGrid(np.zeros((20, 20), dtype=np.float32), 0.05))
+
+
+@pytest.mark.parametrize("turn_rad", [0.0, 2.0])
+def test_the_first_steps_give_the_place_and_it_is_kept(flat: OccupancyGrid, turn_rad: float) -> None:
+    localiser = Localiser(flat)
+    poses = TOUR + np.array([0.0, 0.0, turn_rad])
+    updates = [localiser.add_scan(s) for s in scans_along(FLAT, poses)]
+    placed = [k for k, u in enumerate(updates) if u.match is not None]
+    assert placed[0] < 20
+    assert placed == list(range(placed[0], len(poses)))
+    errors = np.array([off(updates[k], poses[k]) for k in placed])
+    assert errors[:, 0].max() < 0.05
+    assert errors[:, 1].max() < 1.0
+    assert len(localiser.trajectory()) == len(placed)
+    assert localiser.trajectory().stamps_ns[0] == updates[placed[0]].stamp_ns
+    assert np.sqrt(np.diag(updates[-1].covariance))[0] < 0.1
+    assert np.sqrt(np.diag(updates[0].covariance))[0] > 10.0  # while the place is not known
+
+
+def test_a_turned_map_gives_poses_in_its_frame() -> None:
+    grid = grid_of(FLAT)
+    # The same cells under another corner: the whole map is turned and shifted.
+    T_new_old = Pose2(3.0, -2.0, 0.7)
+    moved = replace(grid, T_map_grid=T_new_old @ grid.T_map_grid)
+    localiser = Localiser(moved)
+    last = [localiser.add_scan(s) for s in scans_along(FLAT, TOUR)][-1]
+    assert last.match is not None
+    metres, degrees = off(last, (T_new_old @ Pose2.from_array(TOUR[-1])).as_array())
+    assert metres < 0.05
+    assert degrees < 1.0
+
+
+def test_in_another_flat_no_place_is_claimed(flat: OccupancyGrid) -> None:
+    localiser = Localiser(flat)
+    poses = walk((1.0, 1.2), (3.3, 0.5), (7.4, 0.6), (7.2, 2.6), (10.0, 2.5))
+    updates = [localiser.add_scan(s) for s in scans_along(OTHER, poses)]
+    assert all(u.match is None for u in updates)
+    assert not localiser.is_placed
+    assert "not known" in updates[-1].reason
+
+
+def test_a_kidnapped_sensor_is_found_again(flat: OccupancyGrid) -> None:
+    localiser = Localiser(flat)
+    second = walk((8.4, 2.0), (5.0, 2.6), (4.6, 1.0))
+    poses = np.concatenate([walk((1.5, 1.2), (2.8, 3.2)), second])
+    updates = [localiser.add_scan(s) for s in scans_along(FLAT, poses)]
+    assert updates[-1].match is not None
+    metres, degrees = off(updates[-1], poses[-1])
+    assert metres < 0.05
+    assert degrees < 1.0
+    wrong = [k for k, u in enumerate(updates) if u.match is not None and off(u, poses[k])[0] > 0.3]
+    assert len(wrong) < 20  # it may take a few steps to notice
+
+
+def test_bad_scans_are_counted_and_change_nothing(flat: OccupancyGrid) -> None:
+    localiser = Localiser(flat)
+    scans = scans_along(FLAT, TOUR)
+    for scan in scans[:30]:
+        localiser.add_scan(scan)
+    before = localiser.trajectory().poses[-1]
+    nothing = scan_at(FLAT, TOUR[30], scans[30].stamp_ns)
+    for ranges in (np.full(360, np.nan), np.full(360, np.inf), np.empty(0), np.full(360, 99.0)):
+        update = localiser.add_scan(replace(nothing, ranges=ranges.astype(np.float32)))
+        assert update.match is None
+        assert update.reason
+    assert localiser.add_scan(scans[29]).reason  # a double
+    assert np.array_equal(localiser.trajectory().poses[-1], before)
+    assert localiser.counters["few_echoes"] == 3
+    assert localiser.counters["empty"] == 1
+    assert localiser.counters["doubles"] == 1
+    assert localiser.add_scan(scans[31]).match is not None
