@@ -9,6 +9,7 @@ hands it to launch.
 """
 
 import os
+import sys
 
 from launch.actions import DeclareLaunchArgument, EmitEvent, ExecuteProcess, LogInfo, OpaqueFunction
 from launch.events import Shutdown, matches_action
@@ -17,7 +18,7 @@ from launch.substitutions import LaunchConfiguration
 from launch_ros.actions import Node
 
 from launch import LaunchDescription
-from svfm_ros.nodes.graph import ARGUMENTS, FINAL_CODES, PARENT_VARIABLE, RESPAWN_S, has_screen, make_plan
+from svfm_ros.nodes.graph import ARGUMENTS, FINAL_CODES, PARENT_VARIABLE, RESPAWN_S, has_screen, make_plan, parse_pairs
 
 
 def generate_launch_description():
@@ -26,8 +27,17 @@ def generate_launch_description():
 
 
 def start_graph(context):
-    plan = make_plan({a.name: LaunchConfiguration(a.name).perform(context) for a in ARGUMENTS})
+    declared = {a.name: LaunchConfiguration(a.name).perform(context) for a in ARGUMENTS}
+    plan = make_plan({**mistyped(declared), **declared})
     return [*recording(plan), *(process(plan, node) for node in plan.nodes), *rviz(plan)]
+
+
+def mistyped(declared):
+    """What was typed and nobody asks for: launch takes it silently. Nothing where another file includes this one."""
+    if not any(word.endswith(os.path.basename(__file__)) for word in sys.argv):
+        return {}
+    typed = parse_pairs(word for word in sys.argv if ":=" in word)
+    return {name: text for name, text in typed.items() if name not in declared}
 
 
 def process(plan, node):

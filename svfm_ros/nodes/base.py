@@ -3,6 +3,8 @@
 from collections.abc import Collection
 from typing import Any, Generic, TypeVar
 
+from rclpy.impl.rcutils_logger import RcutilsLogger
+from rclpy.logging import LoggingSeverity, get_logger
 from rclpy.node import Node
 from rclpy.task import Future
 
@@ -42,9 +44,19 @@ class ConfiguredNode(Node, Generic[T]):
         """As the parameters say it now."""
         return self.parameters.config
 
+    def get_logger(self) -> RcutilsLogger:
+        """The node's logger while it can be heard; threads may have something to say when the context is gone."""
+        return super().get_logger() if self.context.ok() else _unheard()
+
     def close(self) -> None:
         """Stop what runs beside the callbacks and leave the graph; nodes with threads or files extend this."""
         self.destroy_node()
+
+
+def _unheard() -> RcutilsLogger:
+    logger = get_logger("svfm_ros.unheard")
+    logger.set_level(LoggingSeverity.FATAL)
+    return logger
 
 
 def _names_of_all_nodes() -> frozenset[str]:

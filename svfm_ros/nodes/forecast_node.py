@@ -91,8 +91,8 @@ class ForecastNode(ConfiguredNode[ForecastNodeConfig]):
 
     def close(self) -> None:
         """Stop the threads and leave the graph."""
-        self._loader.stop()
-        self._worker.stop()
+        self._loader.stop(timeout_s=1.0)  # it may be loading torch
+        self._worker.stop(timeout_s=2.0)
         super().close()
 
     # Callbacks: they only hand over

@@ -68,8 +68,9 @@ def ros_context(args: Sequence[str] | None = None) -> Iterator["StopRequests"]:
             asked.settle()
             rclpy.try_shutdown()
     finally:
+        # Who was told to stop is ending: a second signal, however late, must not make that look like a crash.
         for number, handler in before.items():
-            signal.signal(number, handler)
+            signal.signal(number, signal.SIG_IGN if asked.number else handler)
 
 
 class StopRequests:

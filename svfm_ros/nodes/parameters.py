@@ -175,7 +175,7 @@ class Parameters(Generic[T]):
             elif name in elsewhere:
                 node.get_logger().info(f"the parameter {name!r} belongs to other nodes; left out here")
             elif name not in _COMMON and not name.startswith("qos_overrides."):
-                raise ConfigError(_unknown(node.get_name(), name, self._specs))
+                raise ConfigError(_unknown(name, self._specs))
         return given
 
     def _declare(self, node: Node) -> None:
@@ -229,10 +229,10 @@ def _declare_empty(node: Node, name: str, kind: Parameter.Type, descriptor: Para
     node.set_descriptor(name, descriptor)
 
 
-def _unknown(node_name: str, name: str, known: Collection[str]) -> str:
+def _unknown(name: str, known: Collection[str]) -> str:
     close = difflib.get_close_matches(name, known, n=1)
     hint = f"did you mean {close[0]!r}?" if close else f"expected some of {', '.join(known)}"
-    return f"{node_name}: unknown parameter {name!r}; {hint}"
+    return f"unknown parameter {name!r}; {hint}"
 
 
 def _nest(flat: Mapping[str, Any]) -> dict[str, Any]:

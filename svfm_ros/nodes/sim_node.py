@@ -56,7 +56,7 @@ class SimNode(ConfiguredNode[SimNodeConfig]):
         """Stop the world and leave the graph."""
         self._pacer.stop()
         for thread in self._threads:
-            thread.join(timeout=5.0)
+            thread.join(timeout=1.0)  # planning a life takes seconds, and it ends with the process
         super().close()
 
     def _guarded(self, work: Any) -> None:

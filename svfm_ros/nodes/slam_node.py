@@ -100,7 +100,7 @@ class SlamNode(ConfiguredNode[SlamNodeConfig]):
 
     def close(self) -> None:
         """Keep the open walk, stop the threads and leave the graph."""
-        self._worker.stop()
+        self._worker.stop(timeout_s=2.0)  # it may be compiling
         for walk in self._tracking.close():
             self._keeper.keep(walk)
         self._keeper.close()

@@ -11,7 +11,7 @@ import pytest
 pytestmark = pytest.mark.ros
 
 NODE = """
-import sys, threading
+import atexit, sys, threading, time
 from dataclasses import dataclass
 from svfm_ros.config.options import check, option
 from svfm_ros.errors import DataError
@@ -44,9 +44,12 @@ class Sample(ConfiguredNode):
         else:
             self.done.set_exception(DataError("the sensor is a toaster"))
     def close(self):
+        if not self.context.ok():
+            self.get_logger().error("nobody hears this")
         super().close()
         print("closed", flush=True)
 
+atexit.register(time.sleep, 0.5)
 sys.exit(run_node("sample", Sample))
 """
 
@@ -92,7 +95,9 @@ def test_signals_end_it_cleanly(start, number):
     assert process.stdout.readline() == "up\n"
     process.send_signal(number)
     process.send_signal(number)  # as launch does after the terminal
-    assert ends(process) == (0, ["closed"], "")
+    assert process.stdout.readline() == "closed\n"
+    process.send_signal(number)  # this late it would look like a crash
+    assert ends(process) == (0, [], "")
 
 
 def test_bad_ros_arguments_are_one_line(start):
