@@ -26,6 +26,7 @@ COMMANDS = {
     "forecast": "say where someone is likely to go from here, at this hour",
     "evaluate": "score a model on walks it never saw",
     "reproduce": "redo the experiments of the paper",
+    "pictures": "draw the pictures of the documentation",
     "run": "start the live pipeline: scans in, forecasts out, on ROS 2",
     "demo": "see it work: simulated walks, replayed through real ROS 2 nodes",
     "bench": "measure us and the peers on the same data, in the same run",

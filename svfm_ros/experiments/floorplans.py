@@ -1,6 +1,7 @@
 """A house from above with walked paths on it: walls dark, furniture light, paths in the colour of where they end."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -12,30 +13,56 @@ from svfm_ros.sim.house import House
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-__all__ = ["NOWHERE", "draw_house", "draw_paths", "label_shares", "outline_house", "readable"]
+__all__ = [
+    "BY_DAY",
+    "BY_NIGHT",
+    "NOWHERE",
+    "Palette",
+    "draw_house",
+    "draw_paths",
+    "label_shares",
+    "outline_house",
+    "readable",
+]
 
 Array = NDArray[np.float64]
 
 NOWHERE = "#e08a00"
 """Colour of paths that end in no place."""
 
-_WALL, _DOOR, _FLOOR = "#3a3f47", "#b59b7a", "#fbfaf7"
-_FURNITURE, _FURNITURE_EDGE = "#e6e5e1", "#cfcdc7"
 _START = "#8a8f98"
 _MARGIN_M = 0.3
+
+
+@dataclass(frozen=True, slots=True)
+class Palette:
+    """Colours of a house."""
+
+    wall: str = "#3a3f47"
+    door: str = "#b59b7a"
+    floor: str = "#fbfaf7"
+    furniture: str = "#e6e5e1"
+    furniture_edge: str = "#cfcdc7"
+
+
+BY_DAY = Palette()
+BY_NIGHT = Palette("#9aa3b5", "#6d6257", "#232a3a", "#2f3749", "#3d475c")
+
 _LABEL_GAP_M = 0.22
 
 
-def draw_house(axis: "Axes", house: House) -> None:
+def draw_house(axis: "Axes", house: House, palette: Palette = BY_DAY) -> None:
     """Floor, furniture, doors and walls, in metres, without a frame around them."""
-    axis.fill(*house.rooms.T, color=_FLOOR, zorder=0)
+    axis.fill(*house.rooms.T, color=palette.floor, zorder=0)
     for solid in house.solids:
         if solid.kind == "furniture":
-            axis.fill(*solid.outline.T, facecolor=_FURNITURE, edgecolor=_FURNITURE_EDGE, linewidth=0.6, zorder=1)
+            axis.fill(
+                *solid.outline.T, facecolor=palette.furniture, edgecolor=palette.furniture_edge, linewidth=0.6, zorder=1
+            )
         elif solid.kind == "door":
-            axis.fill(*solid.outline.T, color=_DOOR, linewidth=0, zorder=2)
+            axis.fill(*solid.outline.T, color=palette.door, linewidth=0, zorder=2)
         elif solid.kind == "wall":
-            axis.fill(*solid.outline.T, color=_WALL, linewidth=0, zorder=2)
+            axis.fill(*solid.outline.T, color=palette.wall, linewidth=0, zorder=2)
     _frame(axis, house)
 
 

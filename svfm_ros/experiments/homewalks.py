@@ -25,7 +25,18 @@ from svfm_ros.svfm.modelfile import Footprints, WalkModelFile
 from svfm_ros.svfm.pathtrain import as_batch, train_paths
 from svfm_ros.walks.windows import make_windows
 
-__all__ = ["HORIZON_S", "SHOWN", "Answer", "HomeTask", "Learnt", "at_night", "learn_home", "targets", "task_windows"]
+__all__ = [
+    "HORIZON_S",
+    "SHOWN",
+    "Answer",
+    "HomeTask",
+    "Learnt",
+    "at_night",
+    "home_forecaster",
+    "learn_home",
+    "targets",
+    "task_windows",
+]
 
 Array = NDArray[np.float64]
 
@@ -105,13 +116,19 @@ def _day_and_night(house: House, count: int, seed: int) -> list[Walk]:
 def learn_home(task: HomeTask) -> Learnt:
     """Simulate, train, ask."""
     house = load_house()
-    windows = task_windows(task, house)
-    trained = train_paths(as_batch(windows), windows.dt_s, config=PathTrainConfig(seed=task.seed, steps=task.steps))
-    file = WalkModelFile(trained.model, Footprints.of(windows), windows.frame, windows.time_zone)
-    forecaster = Forecaster(file, house.places, ForecastConfig(), floor_plan(house, LidarConfig().height_m))
+    forecaster, windows = home_forecaster(task, house)
     answers = tuple(_ask(forecaster, house, task, what_if) for what_if in (None, *task.what_if_hours))
     night = windows.select(at_night(windows.start_hour))
     return Learnt(task, _end_shares(windows, house.places), _end_shares(night, house.places), answers)
+
+
+def home_forecaster(task: HomeTask, house: House) -> tuple[Forecaster, WalkWindows]:
+    """Simulate and train; also the walks that were learnt from."""
+    windows = task_windows(task, house)
+    trained = train_paths(as_batch(windows), windows.dt_s, config=PathTrainConfig(seed=task.seed, steps=task.steps))
+    file = WalkModelFile(trained.model, Footprints.of(windows), windows.frame, windows.time_zone)
+    walls = floor_plan(house, LidarConfig().height_m)
+    return Forecaster(file, house.places, ForecastConfig(), walls), windows
 
 
 def _ask(forecaster: Forecaster, house: House, task: HomeTask, what_if: float | None) -> Answer:

@@ -23,6 +23,7 @@ _LONGEST_SIDE_IN = 11.0
 _SHORTEST_SIDE_IN = 4.0
 _PATH, _START, _END = "#1f6fd0", "#2e8b57", "#d03030"
 _LOOP, _REFUSED = "#e08a00", "#b0b0b0"
+_FULL_LOOPS = 30.0
 
 
 def draw_map(
@@ -33,11 +34,12 @@ def draw_map(
     FigureCanvasAgg(figure)
     axes = figure.add_subplot()
     show_grid(axes, grid)
+    faint = min(0.7, _FULL_LOOPS / max(len(loops), 1))  # many loops must not hide the way
     for loop in loops:
         colour = _LOOP if loop.believed else _REFUSED
-        axes.plot(*zip(loop.from_xy, loop.to_xy, strict=True), color=colour, lw=1.0, alpha=0.7, zorder=3)
+        axes.plot(*zip(loop.from_xy, loop.to_xy, strict=True), color=colour, lw=0.8, alpha=faint, zorder=2)
     if len(poses):
-        axes.plot(poses[:, 0], poses[:, 1], color=_PATH, lw=0.8, zorder=2)
+        axes.plot(poses[:, 0], poses[:, 1], color=_PATH, lw=1.2, zorder=3)
         axes.plot(*poses[0, :2], "o", color=_START, ms=5, zorder=4)
         axes.plot(*poses[-1, :2], "s", color=_END, ms=5, zorder=4)
     _legend(axes, loops)
