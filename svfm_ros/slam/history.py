@@ -11,6 +11,7 @@ from svfm_ros.slam.growing import grown
 __all__ = ["History", "Trajectory"]
 
 Array = NDArray[np.float64]
+Ints = NDArray[np.int64]
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,6 +33,19 @@ class History:
         self._keyframes = np.empty(256, dtype=np.int64)
         self._poses = np.empty((256, 3))
         self._count = 0
+
+    @classmethod
+    def restored(cls, stamps_ns: Ints, keyframes: Ints, poses: Array) -> "History":
+        """As it was once."""
+        self = cls()
+        self._stamps_ns, self._keyframes, self._poses = stamps_ns.copy(), keyframes.copy(), poses.copy()
+        self._count = len(stamps_ns)
+        return self
+
+    def rows(self) -> tuple[Ints, Ints, Array]:
+        """Stamps, keyframes and poses relative to these, of all scans; views that stay as they are."""
+        n = self._count
+        return self._stamps_ns[:n], self._keyframes[:n], self._poses[:n]
 
     def __len__(self) -> int:
         return self._count

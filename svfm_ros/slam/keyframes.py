@@ -74,6 +74,20 @@ class Keyframes:
         self._loops: list[tuple[int, int]] = []
         self.stamps_ns: list[int] = []
 
+    @classmethod
+    def restored(cls, distance_m: float, stamps_ns: Ints, view: MapView, chains: Ints) -> "Keyframes":
+        """As they were once; loops are yet to be set."""
+        self = cls(distance_m)
+        self._points, self._starts = view.pool.points.copy(), view.pool.starts.copy()
+        self._poses, self._doubts, self._chains = view.poses.copy(), view.doubts.copy(), chains.copy()
+        self._walked_m, self._progress = view.walked_m.copy(), view.progress.copy()
+        self._islands = list(range(int(chains.max(initial=0)) + 1))
+        self._links = [{} for _ in stamps_ns]
+        self.stamps_ns = [int(s) for s in stamps_ns]
+        for k in np.flatnonzero(np.diff(chains) == 0).tolist():
+            self._links[k][k + 1] = self._links[k + 1][k] = float(self._walked_m[k + 1] - self._walked_m[k])
+        return self
+
     def __len__(self) -> int:
         return len(self.stamps_ns)
 
@@ -96,6 +110,11 @@ class Keyframes:
     def doubts(self) -> Array:
         """Sums of the steps' variances up to each keyframe ``(K, 2)``: of place and of turn; a view."""
         return self._doubts[: len(self)]
+
+    @property
+    def chains(self) -> Ints:
+        """Equal for keyframes that were tracked without a break ``(K,)``, counting up; a view."""
+        return self._chains[: len(self)]
 
     @property
     def islands(self) -> Ints:

@@ -1,12 +1,10 @@
 """Finding oneself in a given map, and following from there. The map does not change.
 
-One scan is not enough to tell two rooms apart, let alone two houses. Until the place is known, a small map of its own
-is drawn from the first steps, and that is looked for in the given map. From then on each scan is laid onto the map.
-When scans no longer fit, the search begins anew.
+The first steps are looked for in the whole map. From then on each scan is laid onto it. When scans no longer fit, the
+search begins anew.
 """
 
 from collections import Counter
-from dataclasses import replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,54 +15,23 @@ from svfm_ros.datatypes import MatchResult, OccupancyGrid, Pose2, Scan, SlamUpda
 from svfm_ros.slam.gate import ScanGate
 from svfm_ros.slam.growing import grown
 from svfm_ros.slam.history import Trajectory
-from svfm_ros.slam.localmap import LocalMap
 from svfm_ros.slam.motion import MotionHint
 from svfm_ros.slam.preprocess import cloud_from_scan
-from svfm_ros.slam.slam import Slam
+from svfm_ros.slam.seek import Seeker
+from svfm_ros.slam.slam import small_map
 from svfm_ros.slam.tracker import Tracker
 from svfm_ros.slam.wallmap import local_map_from_grid
-from svfm_ros.slam.wholemap import Place, find_place
+from svfm_ros.slam.wholemap import Place
 
-__all__ = ["Localiser", "Seeker"]
+__all__ = ["Localiser"]
 
 Array = NDArray[np.float64]
 
 _FEWEST_POINTS = 20
-_ASK_EVERY_M = 0.5  # in less than this, too little is seen to tell one place from another
-_ASK_KEYFRAMES = 12
 _LOST_SCANS, _LOST_S = 3, 1.0  # lost for so many scans and so long: lost for good
 _DOUBTFUL, _DOUBTFUL_S = 0.55, 1.0  # a smaller share of inliers for so long: perhaps it is another place
 _SAME_PLACE_M, _SAME_TURN_RAD = 0.3, 0.2
 _NO_IDEA = np.array([100.0, 100.0, 10.0])  # m, m, rad
-
-
-class Seeker:
-    """Draws a small map of the first steps and looks for it in a large one."""
-
-    def __init__(self, config: SlamConfig) -> None:
-        self._config = replace(config, loop_every=0)
-        self._begin()
-
-    def _begin(self) -> None:
-        self._own = Slam(self._config)
-        self._ask_at_m = _ASK_EVERY_M
-
-    def add_scan(self, scan: Scan, hint: MotionHint | None, target: LocalMap) -> tuple[Place | None, str]:
-        """The place of this scan in the target's frame, if it is sure by now; else why not."""
-        update = self._own.add_scan(scan, hint)
-        if self._own.counters["chains_begun"]:
-            self._begin()
-            update = self._own.add_scan(scan)
-        if not update.map_changed:
-            return None, "the place in the map is not known yet"
-        walked_m = self._own.walked_m()
-        if walked_m < self._ask_at_m:
-            return None, "the place in the map is not known yet: a few steps are needed"
-        self._ask_at_m = walked_m + _ASK_EVERY_M
-        place = find_place(self._own.lately(_ASK_KEYFRAMES), target)
-        if place is None:
-            return None, "the place in the map is not known yet: nothing in it looks like this"
-        return (place, "") if place.is_sure else (None, f"the place in the map is not known yet: {place.doubt}")
 
 
 class Localiser:
@@ -76,7 +43,7 @@ class Localiser:
         self._target = local_map_from_grid(grid)
         self._gate = ScanGate(self.counters)
         self._tracker = Tracker(self.config)
-        self._seeker: Seeker | None = Seeker(self.config)  # while the place is not known
+        self._seeker: Seeker | None = self._new_seeker()  # while the place is not known
         self._rival: Seeker | None = None  # while it is in doubt: what the whole map says
         self._pose = Pose2()
         self._stamps_ns, self._poses, self._count = np.empty(256, dtype=np.int64), np.empty((256, 3)), 0
@@ -119,8 +86,11 @@ class Localiser:
 
     # ---- finding the place
 
+    def _new_seeker(self) -> Seeker:
+        return Seeker(self._target, lambda: small_map(self.config))
+
     def _seek(self, seeker: Seeker, scan: Scan, hint: MotionHint | None) -> SlamUpdate:
-        place, reason = seeker.add_scan(scan, hint, self._target)
+        place, reason = seeker.add_scan(scan, hint)
         if place is None:
             self.counters["seeking"] += 1
             return self._left_out(scan, reason)
@@ -140,10 +110,10 @@ class Localiser:
         if match.inlier_ratio >= _DOUBTFUL:
             self._sure_ns = scan.stamp_ns
         elif self._rival is None and scan.stamp_ns - self._sure_ns > _DOUBTFUL_S * NS_PER_S:
-            self._rival = Seeker(self.config)
+            self._rival = self._new_seeker()
         if self._rival is None:
             return None
-        place, _ = self._rival.add_scan(scan, hint, self._target)
+        place, _ = self._rival.add_scan(scan, hint)
         if place is None:
             return None
         self._rival, self._sure_ns = None, scan.stamp_ns
@@ -160,12 +130,12 @@ class Localiser:
         self.counters["lost"] += 1
         self._lost_scans += 1
         self._tracker.lose(gap_s)
-        self._rival = Seeker(self.config)  # should it be found again near by, that may be chance
+        self._rival = self._new_seeker()  # should it be found again near by, that may be chance
         if self._lost_scans < _LOST_SCANS or gap_s < _LOST_S:
             return self._left_out(scan, f"lost: only {match.inlier_ratio:.0%} of the scan lies on the map")
         self.counters["lost_for_good"] += 1
         self._lost_scans = 0
-        self._seeker, self._rival = Seeker(self.config), None
+        self._seeker, self._rival = self._new_seeker(), None
         return self._seek(self._seeker, scan, hint)
 
     # ---- what is told

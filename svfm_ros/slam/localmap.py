@@ -14,7 +14,7 @@ from svfm_ros.pyramid import Pyramid, blank, draw_walls
 from svfm_ros.slam.keyframes import Pool
 from svfm_ros.slam.preprocess import Cloud
 
-__all__ = ["BUCKET_M", "LocalMap", "build_local_map", "local_map_of", "merged_cloud"]
+__all__ = ["BUCKET_M", "WHOLE_DEPTH", "LocalMap", "build_local_map", "build_whole_map", "local_map_of", "merged_cloud"]
 
 Array = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -26,6 +26,8 @@ _SURE = 0.5  # weight that a point of a merged cloud needs at least
 _GRAZING_WEIGHT = 0.02
 _COARSE_M = 0.1  # resolution of the coarse search
 COARSE_DEPTH = 4
+WHOLE_DEPTH = 6  # for windows as large as a map: blocks of 3.2 m at the top
+_BEYOND_M = 25.0  # walls so far from the path are still drawn
 UNKNOWN = 90  # score of what was never seen; a wall has 255
 
 
@@ -61,6 +63,13 @@ def build_local_map(
     _draw_free(seen.levels[0], pool.points, pool.starts, poses, free, seen.origin, seen.resolution_m)
     draw_walls(seen, _in_map(pool.points, pool.starts, poses, ids, centre, reach_m))
     return target
+
+
+def build_whole_map(pool: Pool, poses: Array, ids: Ints) -> LocalMap:
+    """From all of these keyframes, however far apart, with a pyramid for wide windows."""
+    low, high = poses[ids, :2].min(axis=0), poses[ids, :2].max(axis=0)
+    reach_m = float((high - low).max()) / 2.0 + _BEYOND_M
+    return build_local_map(pool, poses, ids, (low + high) / 2.0, reach_m, ids, WHOLE_DEPTH)
 
 
 def local_map_of(points: Array, centre: Array, depth: int) -> LocalMap:

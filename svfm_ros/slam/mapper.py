@@ -35,6 +35,7 @@ class Job:
     view: MapView
     odometry: tuple[Constraint, ...] = ()
     finished: tuple[SubmapSpan, ...] = ()
+    loops: tuple[Constraint, ...] = ()  # that were found elsewhere
     query: Query | None = None
     last_one: bool = False  # settle the graph in any case
 
@@ -90,6 +91,9 @@ class Mapper:
             self._graph.add_node(k, start @ (before @ Pose2.from_array(poses[k])))
         for constraint in job.odometry:
             self._odometry.append(constraint)
+            self._graph.add(constraint)
+        for constraint in job.loops:
+            self._loops.append(constraint)
             self._graph.add(constraint)
         self._submaps += [draw(span, job.view.pool, poses) for span in job.finished]
 

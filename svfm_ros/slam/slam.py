@@ -6,6 +6,7 @@ closure joins it. Scans of islands that were never joined are left out of the tr
 """
 
 from collections import Counter
+from dataclasses import replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,16 +19,19 @@ from svfm_ros.slam.backend import Backend
 from svfm_ros.slam.candidates import Query
 from svfm_ros.slam.gate import ScanGate
 from svfm_ros.slam.history import History, Trajectory
-from svfm_ros.slam.keyframes import Keyframes, KeyframeView
-from svfm_ros.slam.localmap import LocalMap, build_local_map, merged_cloud
-from svfm_ros.slam.mapper import Correction, Job, Loop
+from svfm_ros.slam.keyframes import Keyframes, KeyframeView, MapView, Pool
+from svfm_ros.slam.ledger import Ledger
+from svfm_ros.slam.localmap import LocalMap, build_local_map, build_whole_map, merged_cloud
+from svfm_ros.slam.mapper import Correction, Loop
 from svfm_ros.slam.motion import MotionHint
 from svfm_ros.slam.preprocess import Cloud, cloud_from_scan
+from svfm_ros.slam.seek import Seeker
+from svfm_ros.slam.statefile import SlamState
 from svfm_ros.slam.submap import Submaps, SubmapSpan
 from svfm_ros.slam.tracker import Tracker
-from svfm_ros.slam.uncertainty import doubt_of, step_information, turned
+from svfm_ros.slam.uncertainty import doubt_of, information_with_floor, step_information, turned
 
-__all__ = ["Slam"]
+__all__ = ["Slam", "small_map"]
 
 Array = NDArray[np.float64]
 
@@ -39,6 +43,9 @@ _NEW_VIEW = 0.6  # a smaller share of inliers asks for a keyframe before its tim
 _NEW_VIEW_M, _NEW_VIEW_RAD = 0.1, 0.15
 _ODOMETRY_FLOOR = np.array([0.01, 0.01, 0.002])  # no step is trusted more than this: m, m, rad
 _FEWEST_KEYFRAMES = 3  # that a question is made of
+_TIE_FLOOR = np.array([0.02, 0.02, 0.004])  # nor a place in the whole map
+_SEEK_M = 15.0  # after such a way in vain, the sensor is somewhere else
+_NO_IDEA = np.array([100.0, 100.0, 10.0])  # m, m, rad
 _LOST_SCANS, _LOST_S = 3, 1.0  # lost for so many scans and so long: lost for good
 
 
@@ -57,11 +64,44 @@ class Slam:
         self._backend = Backend(self.config, background)
         self._local: LocalMap | None = None
         self._near = np.empty(0, dtype=np.int64)
-        self._odometry: list[Constraint] = []  # not yet handed over, nor the next
-        self._finished: list[SubmapSpan] = []
+        self._ledger = Ledger()
+        self._seeker: Seeker | None = None  # after a restart, while the place in the old map is not known
         self._placed_ns = 0
         self._lost_scans = 0
         self._next_question = 0.0
+
+    @classmethod
+    def resumed(cls, state: SlamState, config: SlamConfig | None = None, *, background: bool = False) -> "Slam":
+        """Go on with a map from before; the first scans are looked for in all of it."""
+        self = cls(config, background=background)
+        if not len(state):
+            return self
+        view = MapView(
+            Pool(state.points, state.starts), state.poses, state.walked_m, state.progress, state.doubts, state.chains
+        )
+        self._keyframes = Keyframes.restored(self.config.keyframe_distance_m, state.stamps_ns, view, state.chains)
+        self._history = History.restored(state.scan_stamps_ns, state.scan_keyframes, state.scan_poses)
+        self._submaps.restore(len(state.spans), [(int(k), float(state.progress[k])) for k in state.open_submaps])
+        self._ledger.steps, self._ledger.spans = list(state.steps), list(state.spans)
+        self._ledger.loops = [loop.constraint for loop in state.loops]
+        self._adopt_loops(state.loops)
+        self._hand_over(query=None)
+        target = build_whole_map(self._keyframes.pool, self._keyframes.poses, np.flatnonzero(self._mainland()))
+        self._seeker = Seeker(target, lambda: small_map(self.config))
+        return self
+
+    def state(self) -> SlamState:
+        """All that is needed to go on later. Quick; what it holds does not change any more."""
+        keyframes, view = self._keyframes, self._keyframes.snapshot()
+        return SlamState(
+            *(view.pool.points, view.pool.starts, view.poses, np.array(keyframes.stamps_ns, dtype=np.int64)),
+            *(view.walked_m, view.progress, view.doubts, keyframes.chains.copy()),
+            *self._history.rows(),
+            open_submaps=np.array(self._submaps.open, dtype=np.int64),
+            spans=tuple(self._ledger.spans),
+            steps=tuple(self._ledger.steps),
+            loops=self.loops,
+        )
 
     def add_scan(self, scan: Scan, hint: MotionHint | None = None) -> SlamUpdate:
         """Place one scan; bad data is turned away with a reason, never with an exception."""
@@ -75,6 +115,8 @@ class Slam:
             self.counters["few_echoes"] += 1
             return self._left_out(scan, f"only {len(cloud)} usable points in {len(scan.ranges)} beams", correction)
         note = self._gate.passed(scan)
+        if self._seeker is not None:
+            return self._seek(self._seeker, scan, cloud, hint)
         if self._local is None:
             return self._begin(scan, cloud, note)
         previous, gap_s = self.pose, max(0.0, (scan.stamp_ns - self._placed_ns) / NS_PER_S)
@@ -145,6 +187,32 @@ class Slam:
         self._placed_ns = scan.stamp_ns
         return False
 
+    def _seek(self, seeker: Seeker, scan: Scan, cloud: Cloud, hint: MotionHint | None) -> SlamUpdate:
+        """After a restart: find the place in the old map, or give up and begin a new chain."""
+        place, reason = seeker.add_scan(scan, hint)
+        if place is None and seeker.walked_m < _SEEK_M:
+            self.counters["seeking"] += 1
+            return self._left_out(scan, reason, None)
+        self._seeker = None
+        if place is None:
+            return self._begin_chain(scan, cloud, "the place in the old map was not found", None)
+        match = place.match
+        self._place_keyframe(scan, cloud, match.T_target_source.as_array(), None)
+        self._tie(len(self._keyframes) - 1, match)
+        self.counters["found"] += 1
+        return self._update(scan, match, "the place in the old map was found", None, True)
+
+    def _tie(self, k: int, match: MatchResult) -> None:
+        """Bind a keyframe that was found in the whole map to the nearest one of before."""
+        poses, islands = self._keyframes.poses, self._keyframes.islands
+        old = np.flatnonzero(islands[:k] == np.argmax(np.bincount(islands[:k])))
+        nearest = int(old[np.argmin(np.hypot(*(poses[old, :2] - poses[k, :2]).T))])
+        information = information_with_floor(turned(match.information, poses[nearest, 2]), _TIE_FLOOR)
+        step = Pose2.from_array(se2.relative(poses[nearest], poses[k]))
+        self._ledger.loops.append(Constraint(nearest, k, step, information, "loop"))
+        self._adopt_loops((*self.loops, Loop(self._ledger.loops[-1], True)))
+        self._look_around(k)
+
     def _is_keyframe(self, moved: Array, match: MatchResult) -> bool:
         distance_m, turn_rad = float(np.hypot(moved[0], moved[1])), abs(float(moved[2]))
         if distance_m >= self.config.keyframe_distance_m or turn_rad >= self.config.keyframe_turn_rad:
@@ -166,7 +234,7 @@ class Slam:
             step = Pose2.from_array(se2.relative(start, pose))
             seen = None if match is None else turned(match.information, start[2])
             information = step_information(seen, _ODOMETRY_FLOOR)
-            self._odometry.append(Constraint(before, k, step, information, "odometry"))
+            self._ledger.steps.append(Constraint(before, k, step, information, "odometry"))
         self._finish_submap(self._submaps.add(k, float(self._keyframes.progress[k])))
         self._look_around(k)
         if self.config.loop_every and self._keyframes.progress[k] >= self._next_question:
@@ -174,7 +242,7 @@ class Slam:
 
     def _finish_submap(self, span: SubmapSpan | None) -> None:
         if span is not None:
-            self._finished.append(span)
+            self._ledger.spans.append(span)
 
     def _look_around(self, k: int) -> None:
         """Draw the local map anew around a keyframe."""
@@ -196,13 +264,14 @@ class Slam:
         if self._lost_scans < _LOST_SCANS or gap_s < _LOST_S:
             reason = f"lost: only {match.inlier_ratio:.0%} of the scan lies on the map"
             return self._left_out(scan, reason, correction)
+        return self._begin_chain(scan, cloud, "lost for good", correction)
+
+    def _begin_chain(self, scan: Scan, cloud: Cloud, why: str, correction: Correction | None) -> SlamUpdate:
         self.counters["chains_begun"] += 1
         self._lost_scans = 0
         self._tracker.restart()
         self._place_keyframe(scan, cloud, self.pose.as_array(), None)
-        return self._update(
-            scan, None, "lost for good: a new chain begins, its place is not known yet", correction, True
-        )
+        return self._update(scan, None, f"{why}: a new chain begins, its place is not known yet", correction, True)
 
     # ---- loops and graph, beside
 
@@ -216,9 +285,7 @@ class Slam:
         self._hand_over(Query(first, k + 1, self._near) if enough else None)
 
     def _hand_over(self, query: Query | None, last_one: bool = False) -> None:
-        view = self._keyframes.snapshot()
-        self._backend.submit(Job(view, tuple(self._odometry), tuple(self._finished), query, last_one))
-        self._odometry, self._finished = [], []
+        self._backend.submit(self._ledger.news(self._keyframes.snapshot(), query, last_one))
 
     def _correct(self) -> Correction | None:
         """Adopt what was found beside since the last scan."""
@@ -226,13 +293,16 @@ class Slam:
         if correction is None:
             return None
         self._keyframes.rewrite(correction.poses)
-        self.loops = correction.loops
-        believed = [loop.constraint for loop in self.loops if loop.believed]
-        self._keyframes.set_loops((c.from_id, c.to_id) for c in believed)
-        self.counters["loops_found"] = len(self.loops)
-        self.counters["loops_refused"] = len(self.loops) - len(believed)
+        self._adopt_loops(correction.loops)
         self._look_around(len(self._keyframes) - 1)
         return correction
+
+    def _adopt_loops(self, loops: tuple[Loop, ...]) -> None:
+        self.loops = loops
+        believed = [loop.constraint for loop in loops if loop.believed]
+        self._keyframes.set_loops((c.from_id, c.to_id) for c in believed)
+        self.counters["loops_found"] = len(loops)
+        self.counters["loops_refused"] = len(loops) - len(believed)
 
     def _mainland(self) -> NDArray[np.bool_]:
         islands = self._keyframes.islands
@@ -244,10 +314,15 @@ class Slam:
         self, scan: Scan, match: MatchResult | None, reason: str, correction: Correction | None, map_changed: bool
     ) -> SlamUpdate:
         found = correction.found if correction is not None else ()
-        covariance = self._tracker.covariance.copy()
+        covariance = self._tracker.covariance.copy() if self._seeker is None else np.diag(_NO_IDEA**2)
         changed = map_changed or correction is not None
         return SlamUpdate(scan.stamp_ns, self.pose, covariance, match, found, changed, reason)
 
     def _left_out(self, scan: Scan, reason: str, correction: Correction | None) -> SlamUpdate:
         self.counters["left_out"] += 1
         return self._update(scan, None, reason, correction, False)
+
+
+def small_map(config: SlamConfig) -> Slam:
+    """SLAM of a few steps: it closes no loops."""
+    return Slam(replace(config, loop_every=0))

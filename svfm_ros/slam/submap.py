@@ -72,6 +72,15 @@ class Submaps:
         self._open: list[tuple[int, float]] = []  # those still growing: first keyframe and its progress
         self._count = 0
 
+    @property
+    def open(self) -> list[int]:
+        """First keyframes of those still growing."""
+        return [first for first, _ in self._open]
+
+    def restore(self, count: int, growing: list[tuple[int, float]]) -> None:
+        """Go on with so many finished, and with those still growing: first keyframe and its progress."""
+        self._count, self._open = count, growing
+
     def add(self, keyframe: int, progress: float) -> SubmapSpan | None:
         """Take in the next keyframe; returns the submap that it completed, if any."""
         if not self._open or (len(self._open) == 1 and progress - self._open[0][1] >= self._size / 2.0):

@@ -11,13 +11,12 @@ from svfm_ros.compiled import kernel
 from svfm_ros.datatypes import OccupancyGrid
 from svfm_ros.errors import DataError
 from svfm_ros.pyramid import draw_free, draw_walls
-from svfm_ros.slam.localmap import LocalMap, local_map_of
+from svfm_ros.slam.localmap import WHOLE_DEPTH, LocalMap, local_map_of
 
-__all__ = ["DEPTH", "local_map_from_grid"]
+__all__ = ["local_map_from_grid"]
 
 Array = NDArray[np.float64]
 
-DEPTH = 6  # levels of the pyramid: blocks of 3.2 m at the top
 _OCCUPIED, _FREE = 0.65, 0.4
 _LINE_M = 0.2  # wall cells so near speak for the line through a cell
 _SKIN_CELLS = 2  # what lies deeper inside a wall was drawn by hand: no scan sees it
@@ -38,7 +37,7 @@ def local_map_from_grid(grid: OccupancyGrid) -> LocalMap:
     c, s = np.cos(grid.T_map_grid.theta), np.sin(grid.T_map_grid.theta)
     points[:, 2:4] = surfaces[:, 2:4] @ np.array([[c, s], [-s, c]])
     points[:, 4] = _WEIGHT
-    target = local_map_of(points, np.zeros(2), DEPTH)
+    target = local_map_of(points, np.zeros(2), WHOLE_DEPTH)
     draw_free(target.pyramid, _centres(grid, free))
     draw_walls(target.pyramid, _centres(grid, walls))
     return target
