@@ -25,6 +25,7 @@ COMMANDS = {
     "train": "learn a person's walks",
     "forecast": "say where someone is likely to go from here, at this hour",
     "evaluate": "score a model on walks it never saw",
+    "report": "write a page about a person's walks that opens in any browser",
     "reproduce": "redo the experiments of the paper",
     "pictures": "draw the pictures of the documentation",
     "run": "start the live pipeline: scans in, forecasts out, on ROS 2",

@@ -50,6 +50,12 @@ def test_every_sub_package_is_in(wheel: zipfile.ZipFile) -> None:
     assert sources <= set(wheel.namelist())
 
 
+def test_the_report_brings_its_template(wheel: zipfile.ZipFile) -> None:
+    parts = {str(p.relative_to(ROOT)) for p in (ROOT / "svfm_ros" / "report").glob("page.*") if p.suffix != ".py"}
+    assert len(parts) == 3
+    assert parts <= set(wheel.namelist())
+
+
 def test_nodes_can_be_started_by_ros2_run(wheel: zipfile.ZipFile) -> None:
     for node in NODES:
         info = next(i for i in wheel.infolist() if i.filename.endswith(f"data/lib/svfm_ros/{node}"))

@@ -1,0 +1,63 @@
+"""How honest the forecasts were: how often their regions held what then happened, on walks the model never saw."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from svfm_ros.datatypes import Walk
+from svfm_ros.svfm.forecast import Forecaster
+from svfm_ros.svfm.metrics import region_levels
+
+__all__ = ["REGIONS", "Calibration", "calibrate"]
+
+Array = NDArray[np.float64]
+
+REGIONS = tuple(round(0.05 * i, 2) for i in range(1, 20))
+_SAMPLES = 200
+_MOST_WALKS = 150
+_DRAWS, _TAIL = 500, 0.025  # of the bootstrap over walks
+
+
+@dataclass(frozen=True, slots=True)
+class Calibration:
+    """For each region (a probability) the share of positions it held; equal when the forecasts are honest."""
+
+    regions: list[float]
+    held: list[float]
+    low: list[float]
+    high: list[float]
+    walks: int
+
+
+def calibrate(forecaster: Forecaster, unseen: Sequence[Walk], seed: int = 0) -> Calibration | None:
+    """None where fewer than two walks can be judged: one walk tells nothing about a share."""
+    levels = [_levels(forecaster, walk, seed + n) for n, walk in enumerate(unseen[-_MOST_WALKS:])]
+    levels = [x for x in levels if len(x)]
+    if len(levels) < 2:
+        return None
+    inside = np.array([[(x <= region).sum() for region in REGIONS] for x in levels])  # (N, R)
+    count = np.array([len(x) for x in levels])
+    drawn = np.random.default_rng(seed).integers(len(levels), size=(_DRAWS, len(levels)))
+    means = inside[drawn].sum(1) / count[drawn].sum(1)[:, None]
+    low, high = np.quantile(means, [_TAIL, 1.0 - _TAIL], axis=0)
+    held = inside.sum(0) / count.sum()
+    return Calibration(list(REGIONS), _rounded(held), _rounded(low), _rounded(high), len(levels))
+
+
+def _rounded(values: Array) -> list[float]:
+    return [round(float(v), 4) for v in values]
+
+
+def _levels(forecaster: Forecaster, walk: Walk, seed: int) -> Array:
+    """Where each position of a walk fell in its forecast, on the model's tick; none where nothing is known."""
+    dt_s = forecaster.file.model.dt_s
+    ticks = min(int(walk.times_s[-1] / dt_s), round(forecaster.config.longest_s / dt_s))
+    if ticks < 1:
+        return np.empty(0)
+    found = forecaster.forecast(walk.xy[0], int(walk.stamps_ns[0]), horizon_s=ticks * dt_s, samples=_SAMPLES, seed=seed)
+    if not found.known:
+        return np.empty(0)
+    truth = np.stack([np.interp(found.times_s[1:], walk.times_s, walk.xy[:, k]) for k in (0, 1)], axis=1)
+    return region_levels(found.samples_xy[:, 1:], truth)
