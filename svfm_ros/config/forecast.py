@@ -16,6 +16,9 @@ class WalkModelConfig:
     )
     most_components: int = option(12, "no more fields than this when their number is found", low=1, high=64)
     group_m: float = option(1.0, "endpoints closer than this belong to one group, metres", low=0.05, high=50.0)
+    near_m: float = option(
+        0.5, "starts this near to each other have about the same habits, metres", low=0.05, high=50.0
+    )
     hidden_layers: int = option(2, "hidden layers of each field's network", low=1, high=8, read_only=True)
     hidden_units: int = option(32, "units in each hidden layer", low=1, high=1024, read_only=True)
     unit_m: float = option(0.8, "metres per state unit: how fine a detail the first weights see", low=0.01, high=100.0)
@@ -43,7 +46,7 @@ class PathTrainConfig:
     loyalty: float = option(8.0, "nats against leaving that field afterwards", low=0.0)
     anchor_mps: float = option(0.5, "how far fields may stray from their anchors, m/s", low=1e-3)
     decay: float = option(0.05, "penalty on squared weights of the fields, nats", low=0.0)
-    choice_decay: float = option(0.5, "the same for the networks that choose a field and end a walk", low=0.0)
+    end_decay: float = option(0.5, "the same for the networks that end a walk", low=0.0)
     jitter_m: float = option(0.02, "walks are shifted at random by this much in each step, metres", low=0.0, high=1.0)
     restarts: int = option(1, "trainings from different first weights; the likeliest is kept", low=1, high=20)
 

@@ -1,23 +1,20 @@
-"""The gate, fitted to its end: who chooses which field, from where, at which hour.
+"""The gate, read off the walks: who chooses which field, from where, at which hour.
 
-The gate is small and its walks are few, so it is fitted on its own once the fields stand, with L-BFGS, and how strongly
-it may depend on place and hour is decided by walks left out. Habits that change sharply at ten in the evening are found
-where the walks show them; where there is no such thing, the gate stays flat.
+Once the fields stand, each walk says which of them it set out with. Walks that start near each other share their
+habits, which may change with the hour (see ``habits``); where few walks start, the habits of all weigh in.
 """
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
-from svfm_ros.svfm.fields import StackedMLP
+from svfm_ros.svfm.grouping import group_points
+from svfm_ros.svfm.habits import shares_by_hour
 from svfm_ros.svfm.pathlik import WalkBatch, forward, step_terms
-from svfm_ros.svfm.walkmodel import WalkModel
+from svfm_ros.svfm.walkmodel import ORIGINS, WalkModel
 
-__all__ = ["first_choices", "fit_gate"]
-
-_DECAYS = (0.03, 0.3, 1.0, 3.0, 10.0)
-_FOLDS = 5
-_ROUNDS = 40
-_FEWEST = 10  # walks; below, the flattest gate is taken
+__all__ = ["first_choices", "fit_gate", "set_habits"]
 
 
 @torch.no_grad()
@@ -30,42 +27,27 @@ def first_choices(model: WalkModel, walks: WalkBatch) -> Tensor:
     return torch.softmax(torch.stack(held, dim=1), dim=1)
 
 
-def fit_gate(model: WalkModel, walks: WalkBatch, seed: int = 0) -> float:
-    """Replace the gate's weights; gives the decay that walks left out preferred."""
-    target = first_choices(model, walks)
-    x = model.gate_features(walks.xy[:, 0], walks.hour).detach()
-    generator = torch.Generator().manual_seed(seed)
-    decay = _DECAYS[-1]
-    if model.config.components > 1 and len(x) >= _FEWEST:
-        fold = torch.randperm(len(x), generator=generator) % _FOLDS
-        decay = min(_DECAYS, key=lambda d: _left_out(model, x, target, fold, d, seed))
-    model.gate.load_state_dict(_fitted(model, x, target, decay, seed).state_dict())
-    return decay
+def fit_gate(model: WalkModel, walks: WalkBatch, seed: int = 0) -> None:
+    """Replace the gate by what the walks say under the fields as they are."""
+    set_habits(model, walks, first_choices(model, walks), seed)
 
 
-def _left_out(model: WalkModel, x: Tensor, target: Tensor, fold: Tensor, decay: float, seed: int) -> float:
-    total = 0.0
-    for f in range(_FOLDS):
-        gate = _fitted(model, x[fold != f], target[fold != f], decay * (1.0 - 1.0 / _FOLDS), seed)
-        with torch.no_grad():
-            total += float(_cross_entropy(gate, x[fold == f], target[fold == f]))
-    return total
+@torch.no_grad()
+def set_habits(model: WalkModel, walks: WalkBatch, choice: Tensor, seed: int = 0) -> None:
+    """Write the gate from choices (N, K)."""
+    start = walks.xy[:, 0].double().cpu().numpy()
+    hour, chosen = walks.hour.double().cpu().numpy(), choice.double().cpu().numpy()
+    origin = group_points(start, model.config.group_m, ORIGINS, seed)
+    base = (chosen.sum(0) + 1.0 / chosen.shape[1]) / (len(chosen) + 1.0)
+    model.habit_walks.zero_()
+    for c in range(int(origin.max()) + 1):
+        mine = origin == c
+        model.habit_walks[c] = float(mine.sum())
+        model.habit_xy[c] = torch.as_tensor(start[mine].mean(0))
+        model.habit_log[c] = torch.as_tensor(_log_shares(hour[mine], chosen[mine], base))
 
 
-def _fitted(model: WalkModel, x: Tensor, target: Tensor, decay: float, seed: int) -> StackedMLP:
-    gate = model.new_gate(torch.Generator().manual_seed(seed))
-    solver = torch.optim.LBFGS(gate.parameters(), max_iter=_ROUNDS, line_search_fn="strong_wolfe")
-
-    def loss() -> Tensor:
-        solver.zero_grad()
-        squares = torch.stack([w.square().sum() for w, _ in gate.weights()]).sum()
-        value: Tensor = _cross_entropy(gate, x, target) + decay * squares
-        value.backward()
-        return value
-
-    solver.step(loss)
-    return gate
-
-
-def _cross_entropy(gate: StackedMLP, x: Tensor, target: Tensor) -> Tensor:
-    return -(target * torch.log_softmax(gate(x)[0], dim=-1)).sum()
+def _log_shares(
+    hour: NDArray[np.float64], chosen: NDArray[np.float64], base: NDArray[np.float64]
+) -> NDArray[np.float64]:
+    return np.asarray(np.log(shares_by_hour(hour, chosen, base)))

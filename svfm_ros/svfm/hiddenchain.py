@@ -5,7 +5,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from svfm_ros.svfm.walkmodel import TIME_GAIN, WalkModel
+from svfm_ros.svfm.habits import CELLS
+from svfm_ros.svfm.walkmodel import WalkModel
 
 __all__ = ["HiddenChain"]
 
@@ -18,6 +19,7 @@ class HiddenChain:
 
     dt_s: float
     ramp: Array  # (R,), share of their speed that walkers reach in each of their first steps
+    steady: Array  # (R,), share of the noise in these steps
     log_pace: NDArray[np.float64]  # (G,)
     log_pace_weight: NDArray[np.float64]  # (G,)
     pace_spread: float  # standard deviation of the log of the pace
@@ -25,17 +27,19 @@ class HiddenChain:
     pause: float
     resume: float
     switch: float
-    gate: tuple[tuple[Array, Array], ...]  # weights and biases of its layers
-    shift: Array  # (2,), metres
-    unit_m: float
+    habit_xy: NDArray[np.float64]  # (C, 2), where walks start, metres
+    habit_shares: NDArray[np.float64]  # (C, CELLS, K), share of each field by the hour
+    near_m: float
 
     @classmethod
     def of(cls, model: WalkModel) -> "HiddenChain":
         """The numbers of a model, wherever it lives."""
         chain = model.chain()
+        used = _numpy(model.habit_walks) > 0
         return cls(
             dt_s=model.dt_s,
             ramp=np.exp(_numpy(chain.ramp)),
+            steady=np.exp(_numpy(chain.steady)),
             log_pace=_numpy(chain.pace).astype(float),
             log_pace_weight=_numpy(chain.log_pace_weight).astype(float),
             pace_spread=float(model.log_pace_spread.detach().exp()) if model.config.paces > 1 else 0.0,
@@ -43,20 +47,19 @@ class HiddenChain:
             pause=float(chain.pause.detach()),
             resume=float(chain.resume.detach()),
             switch=chain.switch,
-            gate=tuple((_numpy(w[0]), _numpy(b[0, 0])) for w, b in model.gate.weights()),
-            shift=_numpy(model.shift),
-            unit_m=model.config.unit_m,
+            habit_xy=_numpy(model.habit_xy).astype(float)[used],
+            habit_shares=np.exp(_numpy(model.habit_log).astype(float))[used],
+            near_m=model.config.near_m,
         )
 
     def log_prior(self, xy: NDArray[np.float64], hours: ArrayLike) -> NDArray[np.float64]:
         """Log of the share of each field (S, K) for people at positions (S, 2) at local hours, one or (S,)."""
-        angle = np.broadcast_to(2.0 * np.pi / 24.0 * np.asarray(hours, dtype=float), len(xy))
-        tod = (TIME_GAIN * np.stack([np.cos(angle), np.sin(angle)], axis=1)).astype(np.float32)
-        x = np.concatenate([(xy.astype(np.float32) - self.shift) / np.float32(self.unit_m), tod], axis=1)
-        for i, (w, b) in enumerate(self.gate):
-            x = (np.tanh(x) if i else x) @ w + b
-        logits = (x - x.max(1, keepdims=True)).astype(float)
-        return np.asarray(logits - np.log(np.exp(logits).sum(1, keepdims=True)))
+        squared = ((xy[:, None] - self.habit_xy) ** 2).sum(-1)  # (S, C)
+        near = np.exp(-0.5 * (squared - squared.min(1, keepdims=True)) / self.near_m**2)
+        cell = np.floor(np.asarray(hours, dtype=float) * (CELLS / 24.0)).astype(np.int64) % CELLS
+        habits = self.habit_shares[:, np.broadcast_to(cell, len(xy))]  # (C, S, K)
+        mixed = np.einsum("sc,csk->sk", near, habits)
+        return np.asarray(np.log(mixed / near.sum(1, keepdims=True)))
 
 
 def _numpy(x: object) -> Array:

@@ -18,7 +18,7 @@ from svfm_ros.svfm.walkmodel import WalkModel
 
 __all__ = ["SCHEMA", "Footprints", "WalkModelFile", "load_walk_model", "save_walk_model"]
 
-SCHEMA = 1
+SCHEMA = 2
 """Version of what the file holds; raise it when a field changes its meaning."""
 
 _KIND = "svfm_ros walk model"
@@ -94,7 +94,9 @@ def load_walk_model(path: Path, device: torch.device | str = "cpu") -> WalkModel
     payload = read_tensors(Path(path), _KIND, device)
     schema = payload.get("schema")
     if not isinstance(schema, int) or schema > SCHEMA:
-        raise DataError(f"expected a walk model of schema {SCHEMA} or older at {path}, got {schema}: update svfm_ros")
+        raise DataError(f"expected a walk model of schema {SCHEMA} at {path}, got {schema}: update svfm_ros")
+    if schema < SCHEMA:
+        raise DataError(f"expected a walk model of schema {SCHEMA} at {path}, got {schema}: train it anew (svfm train)")
     try:
         model = WalkModel(from_mapping(WalkModelConfig, payload["config"]), payload["dt_s"])
         model.load_state_dict(payload["weights"])

@@ -6,9 +6,9 @@ for all steps of all walks; only the recursion over the small hidden state runs 
 
 A step under field k and pace g is an oriented Gaussian with the moments of the field unit, to first order in its
 variances: along the field ``m = dt v e^pace`` with standard deviation ``m sigma_v``, across it 0 with ``m sigma_u``;
-the sensor's noise widens both. The noise is standardised, and ``eps_i = keep eps_{i-1} + sqrt(1 - keep^2) fresh``:
-keep = 1 freezes it for the path, keep = 0 draws it anew each step. ``eps_{i-1}`` is what the last observed step says
-under the same field and pace.
+the sensor's noise widens both; in the first steps there is less of it, for people set off much alike. The noise is
+standardised, and ``eps_i = keep eps_{i-1} + sqrt(1 - keep^2) fresh``: keep = 1 freezes it for the path, keep = 0 draws
+it anew each step. ``eps_{i-1}`` is what the last observed step says under the same field and pace.
 """
 
 import math
@@ -112,13 +112,14 @@ def _moves(model: WalkModel, chain: Chain, start: Tensor, move: Tensor) -> tuple
     shape = (*move.shape[:2], model.config.components, 1)
     u = params.mu_u.view(*shape[:3], 2)
     first = min(len(chain.ramp), shape[1])
-    ramp = pad(chain.ramp[:first], (0, shape[1] - first)).view(1, -1, 1, 1)
+    ramp, steady = (pad(x[:first], (0, shape[1] - first)).view(1, -1, 1, 1) for x in (chain.ramp, chain.steady))
     m = model.dt_s * params.mu_v.view(shape) * torch.exp(chain.pace + ramp)  # (N, I, K, G)
     along = torch.linalg.vecdot(move.unsqueeze(2), u).unsqueeze(-1)  # (N, I, K, 1)
     across = (move[:, :, None, 1] * u[..., 0] - move[:, :, None, 0] * u[..., 1]).unsqueeze(-1)
     floor = 2.0 * model.config.sensor_m**2
-    var_v = (m * sigma_v.view(shape)) ** 2 + floor
-    var_u = (m * sigma_u.view(shape)) ** 2 + floor
+    share = torch.exp(2.0 * steady)
+    var_v = ((m * sigma_v.view(shape)) ** 2 + floor) * share
+    var_u = ((m * sigma_u.view(shape)) ** 2 + floor) * share
     eps_v, eps_u = (along - m) * torch.rsqrt(var_v), across * torch.rsqrt(var_u)
     log_p = _kept(eps_v, chain.keep_v) + _kept(eps_u, chain.keep_u) - 0.5 * torch.log(var_v * var_u) - _LOG_2PI
     return log_p, eps_v, eps_u

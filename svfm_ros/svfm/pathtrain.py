@@ -19,7 +19,8 @@ from svfm_ros.config.forecast import PathTrainConfig, WalkModelConfig
 from svfm_ros.datatypes import WalkWindows
 from svfm_ros.errors import DataError
 from svfm_ros.svfm.anchors import Anchors, anchor_loss, draw_anchors
-from svfm_ros.svfm.gating import fit_gate
+from svfm_ros.svfm.gating import fit_gate, set_habits
+from svfm_ros.svfm.grouping import group_points
 from svfm_ros.svfm.pathlik import WalkBatch, filter_walks, log_likelihood
 from svfm_ros.svfm.walkmodel import WalkModel
 
@@ -70,18 +71,7 @@ def _last_rows(windows: WalkWindows) -> NDArray[np.bool_]:
 
 def group_ends(ends_xy: NDArray[np.float64], config: WalkModelConfig, seed: int = 0) -> NDArray[np.int64]:
     """A group for each endpoint (N, 2), numbered from 0; as many as the config asks for, or as there are."""
-    from sklearn.cluster import AgglomerativeClustering, KMeans
-
-    if len(ends_xy) == 1:
-        return np.zeros(1, dtype=np.int64)
-    wanted = min(config.components, len(np.unique(ends_xy, axis=0)))
-    if not wanted:
-        near = AgglomerativeClustering(n_clusters=None, distance_threshold=config.group_m, linkage="average")
-        found = near.fit_predict(ends_xy)
-        if found.max() < config.most_components:
-            return np.asarray(found, dtype=np.int64)
-        wanted = config.most_components
-    return np.asarray(KMeans(wanted, n_init=10, random_state=seed).fit_predict(ends_xy), dtype=np.int64)
+    return group_points(ends_xy, config.group_m, config.most_components, seed, config.components)
 
 
 def train_paths(
@@ -134,6 +124,7 @@ def _fresh(walks: WalkBatch, dt_s: float, config: WalkModelConfig, seed: int) ->
     model = WalkModel(replace(config, components=components), dt_s, (middle[0], middle[1]), seed)
     model.low, model.high = floor.amin(0), floor.amax(0)
     _start_ramp(model, walks)
+    set_habits(model, walks, torch.nn.functional.one_hot(group, components), seed % 2**31)
     return model, group
 
 
@@ -226,8 +217,8 @@ def _shifted(walks: WalkBatch, jitter_m: float, generator: torch.Generator) -> W
 def _penalty(model: WalkModel, config: PathTrainConfig) -> Tensor:
     """A Gaussian prior on the weights, in nats: it weighs less the more walks there are. Biases go free."""
     fields = [w for w, _ in model.fields.net.weights()[1:]]  # the first layer sets how fine a detail is seen
-    choice = [w for net in (model.gate, model.ends) for w, _ in net.weights()]
-    return config.decay * _squares(fields) + config.choice_decay * _squares(choice)
+    ends = [w for w, _ in model.ends.weights()]
+    return config.decay * _squares(fields) + config.end_decay * _squares(ends)
 
 
 def _squares(weights: list[Tensor]) -> Tensor:

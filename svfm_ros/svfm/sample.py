@@ -108,6 +108,7 @@ class PathSampler:
             SPEEDS_MPS,
             self.dt_s,
             self.chain.ramp[step] if starting else np.float32(1.0),
+            self.chain.steady[step] if starting else np.float32(1.0),
             np.float32(2.0 * self.config.sensor_m**2),
             np.float32(self.config.still_m),
             self.chain.keep,

@@ -46,11 +46,12 @@ def _end_logit(cells, at, ny, fx, fy, speed, speeds):  # type: ignore[no-untyped
 
 @kernel
 def stride(  # type: ignore[no-untyped-def]
-    table, speeds, dt_s, ramp, floor, still_m, keep, pauses, clip, ends, not_yet, fresh, rows, normal, uniform
+    table, speeds, dt_s, ramp, steady, floor, still_m, keep, pauses, clip, ends, not_yet, fresh, rows, normal, uniform
 ):
     """One step of everyone who has not arrived, then: who arrives, who pauses, who walks on.
 
-    ``table`` is (cells, low, cell_m, shape); ``ramp`` the share of their speed that walkers have in this step;
+    ``table`` is (cells, low, cell_m, shape); ``ramp`` the share of their speed that walkers have in this step,
+    ``steady`` that of the noise;
     ``keep`` the noise that stays, along and across; ``pauses`` the chance to begin and to end one; ``fresh`` says that
     this is the first step; ``not_yet`` is added to the logit of ending, where walks have ends.
     ``rows`` (x, y, component, pace, eps_v, eps_u, pausing, ended, speed) are changed in place. Returns how many are
@@ -68,8 +69,8 @@ def stride(  # type: ignore[no-untyped-def]
         ax, ay = _between(cells, at, ny, fx, fy, 0), _between(cells, at, ny, fx, fy, 1)
         length = np.sqrt(ax * ax + ay * ay + _FADE)
         m = length * pace[s] * np.float32(dt_s * ramp)
-        sd_u = np.sqrt((m * _between(cells, at, ny, fx, fy, 2)) ** 2 + floor)
-        sd_v = np.sqrt((m * _between(cells, at, ny, fx, fy, 3)) ** 2 + floor)
+        sd_u = steady * np.sqrt((m * _between(cells, at, ny, fx, fy, 2)) ** 2 + floor)
+        sd_v = steady * np.sqrt((m * _between(cells, at, ny, fx, fy, 3)) ** 2 + floor)
         if not fresh:
             eps_v[s] = np.float32(keep[0]) * min(max(eps_v[s], -clip), clip) + part_v * normal[0, s]
             eps_u[s] = np.float32(keep[1]) * min(max(eps_u[s], -clip), clip) + part_u * normal[1, s]

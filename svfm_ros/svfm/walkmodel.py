@@ -16,20 +16,19 @@ from torch.nn.functional import logsigmoid
 from svfm_ros.config.forecast import WalkModelConfig
 from svfm_ros.config.svfm import ModelConfig
 from svfm_ros.errors import DataError
-from svfm_ros.svfm.cyclic import time_tuple
 from svfm_ros.svfm.fields import FieldNet, FieldParams, StackedMLP
+from svfm_ros.svfm.habits import CELLS
 
-__all__ = ["FIRST_END", "TIME_GAIN", "Chain", "WalkModel"]
+__all__ = ["FIRST_END", "ORIGINS", "Chain", "WalkModel"]
 
 _DAY_H = 24.0
-_GATE_UNITS = 16
 _END_UNITS = 16
 _PACE_REACH = 2.4  # the grid of paces spans this many standard deviations to both sides
 _REACH_M = 10.0  # floor to both sides of the middle, as long as no walks are known
 _RAMP_S = 1.2  # people who start from rest are at full speed after this, seconds
 _MAX_SPREAD, _FIRST_SPREAD = 0.35, 0.15
-TIME_GAIN = 4.0
-"""Factor on the time tuple where the gate sees it: habits may change within an hour."""
+ORIGINS = 24
+"""No more groups of starts than this have habits of their own."""
 FIRST_END = -3.0
 """Logit of ending at any step, before training."""
 
@@ -39,6 +38,7 @@ class Chain:
     """The numbers of the hidden chain that do not depend on where one is."""
 
     ramp: Tensor  # (R,), log of the share of their speed that walkers reach in each of their first steps
+    steady: Tensor  # (R,), log of the share of the noise in these steps: people set off much alike
     pace: Tensor  # (G,), log of the pace of each grid value
     log_pace_weight: Tensor  # (G,)
     keep_v: Tensor  # (), correlation of the noise along the way from one step to the next
@@ -54,6 +54,9 @@ class WalkModel(nn.Module):
     shift: Tensor  # (2,), middle of the walks, metres
     low: Tensor  # (2,), lower left corner of the floor that walks covered, metres
     high: Tensor  # (2,), upper right corner
+    habit_xy: Tensor  # (C, 2), where walks start, metres
+    habit_walks: Tensor  # (C,), how many start there; 0 where the row is not in use
+    habit_log: Tensor  # (C, CELLS, K), log of the share of each field by the hour
 
     def __init__(
         self, config: WalkModelConfig, dt_s: float, shift: tuple[float, float] = (0.0, 0.0), seed: int = 0
@@ -67,15 +70,18 @@ class WalkModel(nn.Module):
         generator = torch.Generator().manual_seed(seed)
         k = config.components
         self.fields = FieldNet(self._field_config(), generator)
-        self.gate = self.new_gate(generator)
         self.ends = StackedMLP(k, [3, _END_UNITS, 1], "tanh", generator)
         self.log_pace_spread = nn.Parameter(torch.tensor(-2.0))
         self.raw_ramp = nn.Parameter(torch.full((max(1, round(_RAMP_S / dt_s)),), 2.0))
+        self.raw_steady = nn.Parameter(torch.full_like(self.raw_ramp, 1.0))
         self.raw_keep = nn.Parameter(torch.tensor([0.5, 0.5]))  # along, across
         self.raw_pause = nn.Parameter(torch.tensor([-5.0, -1.0]))  # begin, leave
         self.register_buffer("shift", torch.tensor(shift, dtype=torch.float32))
         self.register_buffer("low", self.shift - _REACH_M)
         self.register_buffer("high", self.shift + _REACH_M)
+        self.register_buffer("habit_xy", self.shift.repeat(ORIGINS, 1))
+        self.register_buffer("habit_walks", torch.eye(1, ORIGINS)[0])  # until walks are known, one origin for all
+        self.register_buffer("habit_log", torch.full((ORIGINS, CELLS, k), -math.log(k)))
 
     def _field_config(self) -> ModelConfig:
         c = self.config
@@ -102,17 +108,12 @@ class WalkModel(nn.Module):
         return FieldParams(params.a.transpose(0, 1) * self.config.unit_m, u.T, v.T)
 
     def log_prior(self, xy: Tensor, hour: Tensor) -> Tensor:
-        """Log pi (B, K) of where someone at positions (B, 2) goes at local hours (B,)."""
-        out: Tensor = self.gate(self.gate_features(xy, hour))[0]
-        return torch.log_softmax(out, dim=-1)
-
-    def gate_features(self, xy: Tensor, hour: Tensor) -> Tensor:
-        """What the gate sees (B, 4): the place and the time tuple."""
-        return torch.cat((self.features(xy), TIME_GAIN * time_tuple(hour, _DAY_H)), dim=-1)
-
-    def new_gate(self, generator: torch.Generator) -> StackedMLP:
-        """A gate that knows nothing yet."""
-        return StackedMLP(1, [4, _GATE_UNITS, self.config.components], "tanh", generator, last_gain=0.3)
+        """Log pi (B, K) of where someone at positions (B, 2) goes at local hours (B,): the habits of nearby starts."""
+        near = -0.5 * torch.cdist(xy, self.habit_xy).square() / self.config.near_m**2  # (B, C)
+        near = torch.log_softmax(near.masked_fill(self.habit_walks == 0.0, -math.inf), dim=-1)
+        cell = torch.floor(hour * (CELLS / _DAY_H)).long() % CELLS
+        habits = self.habit_log[:, cell].transpose(0, 1)  # (B, C, K)
+        return torch.logsumexp(near.unsqueeze(-1) + habits, dim=1)
 
     def end_logit(self, xy: Tensor, speed_mps: Tensor) -> Tensor:
         """Logit (B, K) of the walk ending at positions (B, 2) after a step at those speeds (B,)."""
@@ -132,6 +133,7 @@ class WalkModel(nn.Module):
         switch = -math.expm1(-self.config.switch_per_s * self.dt_s)
         return Chain(
             ramp=logsigmoid(self.raw_ramp),
+            steady=logsigmoid(self.raw_steady),
             pace=grid * torch.exp(self.log_pace_spread),
             log_pace_weight=torch.log_softmax(-0.5 * grid**2, dim=0),
             keep_v=keep[0],

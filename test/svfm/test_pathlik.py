@@ -167,7 +167,7 @@ def test_belief_turns_with_the_walker(trained):
     straight = np.stack([np.arange(0.0, 1.7, 0.4), np.zeros(5)], axis=1)
     turned = np.concatenate([straight, [[2.0, -0.1], [2.0, -0.5], [2.0, -0.9]]])
     before, after = believe(trained.model, straight, 10.0), believe(trained.model, turned, 10.0)
-    assert before.components[south] == pytest.approx(0.25, abs=0.15)
+    assert before.components[south] == pytest.approx(0.25, abs=0.2)
     assert after.components[south] > 0.95
 
 

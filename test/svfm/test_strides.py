@@ -15,7 +15,7 @@ from svfm_ros.svfm.tables import SPEEDS_MPS, FieldTable
 
 DT = 0.4
 KEEP, PAUSES = (0.6, 0.3), (0.2, 0.5)
-FLOOR, STILL = np.float32(2e-4), np.float32(0.02)
+FLOOR, STILL, STEADY = np.float32(2e-4), np.float32(0.02), np.float32(0.4)
 
 
 def table_of(seed: int, ends: float) -> FieldTable:
@@ -41,7 +41,7 @@ def plain_stride(table: FieldTable, row: tuple, fresh: bool, ramp: float, not_ye
     ax, ay, across_sd, along_sd = table.look_up(np.array([x]), np.array([y]), np.array([component]))[0, :4].tolist()
     length = math.sqrt(ax * ax + ay * ay + 1e-9)
     m = length * pace * DT * ramp
-    sd_u, sd_v = math.sqrt((m * across_sd) ** 2 + FLOOR), math.sqrt((m * along_sd) ** 2 + FLOOR)
+    sd_u, sd_v = (STEADY * math.sqrt((m * sd) ** 2 + FLOOR) for sd in (across_sd, along_sd))
     if not fresh:
         eps_v = KEEP[0] * np.clip(eps_v, -CLIP, CLIP) + math.sqrt(1 - KEEP[0] ** 2) * normal[0]
         eps_u = KEEP[1] * np.clip(eps_u, -CLIP, CLIP) + math.sqrt(1 - KEEP[1] ** 2) * normal[1]
@@ -70,7 +70,7 @@ def test_a_step_is_what_the_rules_say(fresh: bool):
     ]
     given_rows = tuple(r.copy() for r in rows)
     more = (KEEP, PAUSES, np.float32(CLIP), True, not_yet, fresh)
-    going = stride(table.parts, SPEEDS_MPS, DT, ramp, FLOOR, STILL, *more, given_rows, normal, uniform)
+    going = stride(table.parts, SPEEDS_MPS, DT, ramp, STEADY, FLOOR, STILL, *more, given_rows, normal, uniform)
     for got, want in zip(given_rows, zip(*expected, strict=True), strict=True):
         np.testing.assert_allclose(got.astype(float), np.array(want, dtype=float), atol=2e-5)
     assert going == np.sum(~given_rows[7])
@@ -82,7 +82,9 @@ def test_walks_without_ends_go_on():
     rows = (*rows_of(50, rng)[:7], np.zeros(50, dtype=np.bool_), np.zeros(50, dtype=np.float32))
     normal, uniform = rng.standard_normal((2, 50), dtype=np.float32), rng.random((3, 50), dtype=np.float32)
     more = (KEEP, PAUSES, np.float32(CLIP), False, np.float32(0.0), False)
-    assert stride(table.parts, SPEEDS_MPS, DT, np.float32(1.0), FLOOR, STILL, *more, rows, normal, uniform) == 50
+    assert (
+        stride(table.parts, SPEEDS_MPS, DT, np.float32(1.0), STEADY, FLOOR, STILL, *more, rows, normal, uniform) == 50
+    )
 
 
 @settings(max_examples=30, deadline=None)
