@@ -85,7 +85,7 @@ class ConstantVelocity:
         else:
             last = np.broadcast_to(here - question.seen[-2], (question.samples, 2))
             step = last + _out_of(self._noise[rng.integers(len(self._noise), size=question.samples)], last)
-        return here + step[:, None] * np.arange(question.ticks + 1)[:, None]
+        return np.asarray(here + step[:, None] * np.arange(question.ticks + 1)[:, None])
 
 
 def _into(vectors: Array, along: Array) -> Array:
@@ -99,7 +99,7 @@ def _out_of(vectors: Array, along: Array) -> Array:
     """The way back."""
     unit = along / np.maximum(np.linalg.norm(along, axis=1, keepdims=True), 1e-9)
     side = np.stack([-unit[:, 1], unit[:, 0]], axis=1)
-    return vectors[:, :1] * unit + vectors[:, 1:] * side
+    return np.asarray(vectors[:, :1] * unit + vectors[:, 1:] * side)
 
 
 @dataclass(slots=True)
