@@ -95,7 +95,7 @@ def _search(pyramid: Pyramid, points: Array, window: Window, angles: Array, min_
 
 def thinned(points: Array, most: int) -> Array:
     """Every so many of the points, so that no more than ``most`` are left."""
-    return points if len(points) <= most else points[np.linspace(0, len(points) - 1, most).astype(np.int64)]
+    return points if len(points) <= most else points[np.arange(most) * (len(points) - 1) // max(most - 1, 1)]
 
 
 def ambiguity(pyramid: Pyramid, points: Array, best: Pose2, window: Window, softness: float) -> Array:

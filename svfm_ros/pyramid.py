@@ -99,6 +99,8 @@ def _stamp_points(grid: Bytes, points: Array, origin: Array, resolution_m: float
         r = int(np.floor((points[i, 1] - origin[1]) / resolution_m))
         if c < b or r < b or c >= width - b or r >= height - b:
             continue
+        if grid[r, c] == stamp[b, b]:  # stamped before: nothing is higher than the middle of a stamp
+            continue
         for dr in range(-b, b + 1):
             for dc in range(-b, b + 1):
                 value = stamp[dr + b, dc + b]

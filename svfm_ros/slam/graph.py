@@ -35,6 +35,7 @@ class GraphResult:
     chi2: float  # of all that is believed
     loops: tuple[Constraint, ...]
     weights: Array  # (loops,), 1 believed, 0 not
+    strain: float  # the largest squared, weighted residual of what is no loop
 
     def pose(self, node_id: int) -> Pose2:
         """``T_map_node`` of one node."""
@@ -83,12 +84,16 @@ class PoseGraph:
         """``T_map_node`` as of now."""
         return Pose2.from_array(self._poses[self._row_of(node_id)])
 
+    def poses(self) -> Array:
+        """``T_map_node`` of all nodes ``(N, 3)`` as of now, in the order they were added."""
+        return np.array(self._poses).reshape(-1, 3)
+
     def optimise(self) -> GraphResult:
         """Settle all poses, judging loops on the way."""
         with self._lock:
             poses, edges = np.array(self._poses).reshape(-1, 3), self._take_edges()
         if not len(poses):
-            return GraphResult(np.empty(0, dtype=np.int64), poses, 0, 0.0, (), np.empty(0))
+            return GraphResult(np.empty(0, dtype=np.int64), poses, 0, 0.0, (), np.empty(0), 0.0)
         verdict = self._judge(poses, edges)
         with self._lock:
             self._adopt(poses, verdict)
@@ -101,6 +106,7 @@ class PoseGraph:
             verdict.settled.cost,
             tuple(self._constraints[int(e)] for e in loops),
             verdict.believed[loops].astype(float),
+            float(verdict.strain[~edges.is_loop].max(initial=0.0)),
         )
 
     def covariance(self, node_id: int) -> Array:

@@ -6,6 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from svfm_ros import se2
+from svfm_ros.datatypes import Pose2
 from svfm_ros.slam.growing import grown
 
 __all__ = ["History", "Trajectory"]
@@ -59,10 +60,10 @@ class History:
         self._stamps_ns[n], self._keyframes[n], self._poses[n] = stamp_ns, keyframe, T_keyframe_scan
         self._count = n + 1
 
-    def last(self, keyframe_poses: Array) -> Array:
-        """``T_map_scan`` of the newest scan ``(3,)``."""
+    def last(self, keyframe_poses: Array) -> Pose2:
+        """``T_map_scan`` of the newest scan."""
         n = self._count - 1
-        return se2.compose(keyframe_poses[self._keyframes[n]], self._poses[n])
+        return Pose2.from_array(keyframe_poses[self._keyframes[n]]) @ Pose2.from_array(self._poses[n])
 
     def trajectory(self, keyframe_poses: Array, wanted: NDArray[np.bool_]) -> Trajectory:
         """All scans with the keyframes' poses ``(K, 3)`` of now, where their keyframe is ``wanted`` (K,)."""

@@ -63,6 +63,7 @@ class Mapper:
     def __init__(self, config: SlamConfig) -> None:
         self._graph = PoseGraph()
         self._odometry: list[Constraint] = []
+        self._leaps: list[int] = []  # keyframes after a step whose motion is hardly known
         self._loops: list[Constraint] = []
         self._search = LoopSearch(config)
         self._submaps: list[Submap] = []
@@ -92,6 +93,8 @@ class Mapper:
         for constraint in job.odometry:
             self._odometry.append(constraint)
             self._graph.add(constraint)
+            if is_leap(constraint):
+                self._leaps.append(constraint.to_id)
         for constraint in job.loops:
             self._loops.append(constraint)
             self._graph.add(constraint)
@@ -99,26 +102,17 @@ class Mapper:
 
     def _try(self, found: list[Constraint]) -> GraphResult | None:
         """Settle with the new loops, or with the first of them alone, or leave all as it was."""
-        before = [self._graph.pose(k) for k in range(len(self._graph))]
+        before = self._graph.poses()
         for chosen in (found, found[:1]) if len(found) > 1 else (found,):
             for i, loop in enumerate(chosen):
                 self._bridge(loop, chosen[:i])
                 self._graph.add(loop)
             result = self._graph.optimise()
-            if self._strain(result.poses) <= _MOST_STRAIN:
+            if result.strain <= _MOST_STRAIN:
                 self._loops += chosen
                 return result
             self._rebuild(before)
         return None
-
-    def _strain(self, poses: Array) -> float:
-        """The largest squared residual of a step, over its variance."""
-        ends = np.array([(c.from_id, c.to_id) for c in self._odometry], dtype=np.int64).reshape(-1, 2)
-        steps = np.array([c.T_from_to.as_array() for c in self._odometry]).reshape(-1, 3)
-        information = np.array([c.information for c in self._odometry]).reshape(-1, 3, 3)
-        off = se2.relative(poses[ends[:, 0]], poses[ends[:, 1]]) - steps
-        off[:, 2] = se2.wrap_angle(off[:, 2])
-        return float(np.einsum("ki,kij,kj->k", off, information, off).max(initial=0.0))
 
     def _bridge(self, loop: Constraint, on_trial: Sequence[Constraint]) -> None:
         """Where a loop spans a leap and disagrees widely, carry all that came after the leap to where the loop says.
@@ -127,16 +121,17 @@ class Mapper:
         """
         here, wanted = self._graph.pose(loop.to_id), self._graph.pose(loop.from_id) @ loop.T_from_to
         gap = here.inverse() @ wanted
-        leaps = [c.to_id for c in self._odometry if is_leap(c) and loop.from_id < c.to_id <= loop.to_id]
+        leaps = [k for k in self._leaps if loop.from_id < k <= loop.to_id]
         if not leaps or (np.hypot(gap.x, gap.y) < _FAR_OFF_M and abs(gap.theta) < _FAR_OFF_RAD):
             return
-        move, poses = wanted @ here.inverse(), [self._graph.pose(k) for k in range(len(self._graph))]
-        self._rebuild([move @ pose if k >= max(leaps) else pose for k, pose in enumerate(poses)], on_trial)
+        poses = self._graph.poses()
+        poses[max(leaps) :] = se2.compose((wanted @ here.inverse()).as_array(), poses[max(leaps) :])
+        self._rebuild(poses, on_trial)
 
-    def _rebuild(self, poses: Sequence[Pose2], on_trial: Sequence[Constraint] = ()) -> None:
+    def _rebuild(self, poses: Array, on_trial: Sequence[Constraint] = ()) -> None:
         """The same graph from other poses."""
         self._graph = PoseGraph()
         for k, pose in enumerate(poses):
-            self._graph.add_node(k, pose)
+            self._graph.add_node(k, Pose2.from_array(pose))
         for constraint in [*self._odometry, *self._loops, *on_trial]:
             self._graph.add(constraint)

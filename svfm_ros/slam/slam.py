@@ -132,7 +132,7 @@ class Slam:
         """``T_map_base`` of the newest scan that was placed."""
         if not len(self._history):
             return Pose2()
-        return Pose2.from_array(self._history.last(self._keyframes.poses))
+        return self._history.last(self._keyframes.poses)
 
     def finish(self) -> None:
         """Close what is open, wait for the work beside, settle the graph a last time."""
