@@ -12,14 +12,15 @@ from simbag import scans_and_truth
 from svfm_ros.config.nodes import SlamNodeConfig
 from svfm_ros.nodes.mapping import MapDrawer
 from svfm_ros.nodes.slam_engine import warm_up
+from svfm_ros.slam.localise import Localiser
 from svfm_ros.slam.slam import Slam
 
 def compiled():
     ours = (d for d in gc.get_objects() if isinstance(d, Dispatcher) and d.py_func.__module__.startswith("svfm_ros"))
     return {(d.py_func.__module__, d.py_func.__name__, s) for d in ours for s in d.signatures}
 
-scans, _ = scans_and_truth()
-config = SlamNodeConfig()
+scans, _ = scans_and_truth(2)
+config = SlamNodeConfig(map="given.yaml")
 assert not any(name.startswith("svfm_ros.slam") for name, _, _ in compiled())
 warm_up(config)
 before = compiled()
@@ -28,7 +29,10 @@ for scan in scans:
     slam.add_scan(scan)
 drawer.draw(slam.keyframes())
 slam.finish()
-drawer.draw(slam.keyframes())
+localiser = Localiser(drawer.draw(slam.keyframes()), config.slam)
+for scan in scans[-50:]:
+    localiser.add_scan(scan)
+assert slam.counters["loops_found"] and localiser.counters["placed"]
 print(len(before), sorted(f"{module}.{name}" for module, name, _ in compiled() - before))
 """
 
