@@ -1,6 +1,7 @@
 """The documents keep their promises: pages made from the code are current, links lead somewhere, commands exist."""
 
 import argparse
+import ast
 import importlib
 import re
 import shlex
@@ -9,6 +10,7 @@ import sys
 from pathlib import Path
 
 import pytest
+import yaml
 
 from svfm_ros.cli import COMMANDS
 
@@ -62,3 +64,25 @@ def test_commands_exist_with_their_options(page: Path) -> None:
 def test_the_pages_name_commands_at_all() -> None:
     """Otherwise the test above would hold for nothing."""
     assert len({c.split()[1] for page in PAGES for c in commands_in(page) if " " in c}) >= 6
+
+
+def test_the_python_of_the_readme_runs_as_shown(tmp_path: Path) -> None:
+    blocks = re.findall(r"^```python\n(.*?)^```$", (ROOT / "README.md").read_text(), re.DOTALL | re.MULTILINE)
+    assert len(blocks) == 1
+    assert len(blocks[0].splitlines()) <= 15
+    (tmp_path / "shown.py").write_text(blocks[0])
+    answer = subprocess.run(
+        [sys.executable, str(tmp_path / "shown.py")], capture_output=True, text=True, timeout=200, check=False, cwd=ROOT
+    )
+    assert answer.returncode == 0, answer.stderr
+    shares, entropy = answer.stdout.rsplit("} ", 1)
+    assert {"kitchen", "study", "landing", "front_door"} <= set(ast.literal_eval(shares + "}"))
+    assert 1.0 < float(entropy) < 1.6  # four places, about equally often
+
+
+def test_the_hooks_are_the_linters_of_make_lint() -> None:
+    lint = re.search(r"^lint:.*\n((?:\t.*\n)+)", (ROOT / "Makefile").read_text(), re.MULTILINE)
+    assert lint is not None
+    wanted = {line.strip() for line in re.sub(r"\$\(BIN\)/|@", "", lint[1]).split("&&")}
+    hooks = yaml.safe_load((ROOT / ".pre-commit-config.yaml").read_text())["repos"][0]["hooks"]
+    assert {hook["entry"].removeprefix(".venv/bin/") for hook in hooks} == wanted

@@ -13,6 +13,8 @@ from rclpy.qos import DurabilityPolicy
 from svfm_ros.config.nodes import NODE_CONFIGS
 from svfm_ros.nodes.interface import SERVICES, TOPICS
 
+pytestmark = pytest.mark.ros
+
 _EVERY_NODE_HAS = {"/rosout", "/parameter_events"}
 _PATIENCE_S = 200.0  # the first scans of a fresh machine wait for compilation
 

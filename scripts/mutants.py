@@ -1,0 +1,195 @@
+#!/usr/bin/env python3
+"""Do the tests notice? Break lines of the core at random places, one at a time, and run the tests that should mind.
+
+Works on a copy; the tree stays as it is. The same seed breaks the same lines. Exit code 1 when fewer than nine in ten
+are noticed.
+
+    scripts/mutants.py --count 10 --seed 0
+    scripts/mutants.py --list            only show what would be broken
+"""
+
+import argparse
+import ast
+import os
+import random
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+ROOMS = ("slam", "walks", "svfm", "sim")
+BAR = 0.9
+_COPIED = ("svfm_ros", "test", "config", "maps", "launch", "pyproject.toml", "package.xml")
+_SWAPS = {ast.Add: ast.Sub, ast.Sub: ast.Add, ast.Mult: ast.Div, ast.Div: ast.Mult}
+_SWAPS |= {ast.Lt: ast.GtE, ast.GtE: ast.Lt, ast.Gt: ast.LtE, ast.LtE: ast.Gt, ast.Eq: ast.NotEq, ast.NotEq: ast.Eq}
+_SWAPS |= {ast.And: ast.Or, ast.Or: ast.And, ast.Is: ast.IsNot, ast.IsNot: ast.Is, ast.In: ast.NotIn, ast.NotIn: ast.In}
+
+
+@dataclass(frozen=True, slots=True)
+class Mutant:
+    """One broken line."""
+
+    file: Path  # relative to the root
+    line: int
+    before: str
+    after: str
+
+
+def main() -> int:
+    """Choose, break, test, tell."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--count", type=int, default=10, help="how many lines to break (10)")
+    parser.add_argument("--seed", type=int, default=0, help="which ones (0)")
+    parser.add_argument(
+        "--timeout", type=float, default=600.0, help="tests that take longer have noticed, seconds (600)"
+    )
+    parser.add_argument("--list", action="store_true", help="show the mutants and stop")
+    args = parser.parse_args()
+    mutants = choose(args.count, args.seed)
+    if args.list:
+        for m in mutants:
+            print(f"{m.file}:{m.line}\n  - {m.before}\n  + {m.after}")
+        return 0
+    with tempfile.TemporaryDirectory() as folder:
+        copy_to(Path(folder))
+        caught = [show(m, *is_caught(m, Path(folder), args.timeout)) for m in mutants]
+    print(f"{sum(caught)} of {len(caught)} noticed (bar: {BAR:.0%})")
+    return 0 if sum(caught) >= BAR * len(caught) else 1
+
+
+def core_files() -> list[Path]:
+    """The rooms of the core and the base modules."""
+    rooms = [p for room in ROOMS for p in sorted((ROOT / "svfm_ros" / room).glob("*.py"))]
+    base = [p for p in sorted((ROOT / "svfm_ros").glob("*.py")) if p.name not in ("cli.py", "version.py")]
+    return [p for p in rooms + base if p.name != "__init__.py"]
+
+
+def choose(count: int, seed: int) -> list[Mutant]:
+    """Lines drawn evenly over the whole core, each with one of its possible breaks."""
+    by_line: dict[tuple[Path, int], list[Mutant]] = {}
+    for path in core_files():
+        for mutant in breaks_of(path):
+            by_line.setdefault((mutant.file, mutant.line), []).append(mutant)
+    rng = random.Random(seed)
+    lines = rng.sample(sorted(by_line), count)
+    return [rng.choice(by_line[line]) for line in lines]
+
+
+def breaks_of(path: Path) -> Iterator[Mutant]:
+    """Every way to break a one-line statement of a function: a swapped operator, a turned condition, a lost call."""
+    lines = path.read_text().splitlines()
+    for function in ast.walk(ast.parse(path.read_text())):
+        if not isinstance(function, ast.FunctionDef):
+            continue
+        for statement in ast.walk(function):
+            if not isinstance(statement, ast.stmt) or isinstance(statement, ast.FunctionDef):
+                continue
+            head = _head(statement)
+            if head is None:
+                continue
+            before = lines[statement.lineno - 1]
+            indent = before[: len(before) - len(before.lstrip())]
+            for after in _broken(statement, head):
+                yield Mutant(path.relative_to(ROOT), statement.lineno, before.strip(), indent + after)
+
+
+def _head(statement: ast.stmt) -> ast.expr | None:
+    """The expression to break, of statements that stand on one line; a message to the user is none."""
+    if isinstance(statement, ast.If | ast.While):
+        return statement.test if statement.test.end_lineno == statement.lineno else None
+    if statement.end_lineno != statement.lineno:
+        return None
+    if isinstance(statement, ast.Assign | ast.AugAssign | ast.Return | ast.AnnAssign):
+        return statement.value
+    is_call = isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Call)
+    return statement.value if is_call else None
+
+
+def _broken(statement: ast.stmt, head: ast.expr) -> Iterator[str]:
+    if isinstance(statement, ast.Expr):
+        yield "pass"
+        return
+    if isinstance(statement, ast.If):
+        yield f"if not ({ast.unparse(head)}):"
+        return
+    for part in ast.walk(head):
+        yield from _swapped(statement, part)
+
+
+def _swapped(statement: ast.stmt, part: ast.AST) -> Iterator[str]:
+    """The statement with one operator swapped, unparsed; the tree is put back as it was."""
+    if isinstance(part, ast.BinOp | ast.BoolOp) and type(part.op) in _SWAPS:
+        kept, part.op = part.op, _SWAPS[type(part.op)]()
+        yield ast.unparse(statement).splitlines()[0]
+        part.op = kept
+    elif isinstance(part, ast.Compare) and type(part.ops[0]) in _SWAPS:
+        kept_op, part.ops[0] = part.ops[0], _SWAPS[type(part.ops[0])]()
+        yield ast.unparse(statement).splitlines()[0]
+        part.ops[0] = kept_op
+
+
+def copy_to(folder: Path) -> None:
+    """All that the tests need."""
+    for name in _COPIED:
+        source = ROOT / name
+        if source.is_dir():
+            shutil.copytree(source, folder / name, ignore=shutil.ignore_patterns("__pycache__"))
+        else:
+            shutil.copy(source, folder / name)
+
+
+def is_caught(mutant: Mutant, folder: Path, timeout_s: float) -> tuple[bool, str]:
+    """Whether a test fails, or the tests never end; and how long that took."""
+    path = folder / mutant.file
+    original = path.read_text()
+    lines = original.splitlines()
+    lines[mutant.line - 1] = mutant.after
+    path.write_text("\n".join(lines) + "\n")
+    # Compiled code is cached by file, but calls into other files: a fresh cache, or the break would go unseen.
+    cache = folder / f"cache-{mutant.line}"
+    compiled = "@kernel" in original
+    env = {**os.environ, "PYTHONPATH": str(folder), "NUMBA_CACHE_DIR": str(cache if compiled else folder / "cache")}
+    command = [sys.executable, "-m", "pytest", "-x", "-q", "-m", "not slow", "-p", "no:cacheprovider"]
+    began = time.monotonic()
+    try:
+        code = subprocess.run(
+            [*command, *tests_of(mutant.file, folder)],
+            cwd=folder,
+            env=env,
+            capture_output=True,
+            timeout=timeout_s,
+            check=False,
+        ).returncode
+    except subprocess.TimeoutExpired:
+        code = -1
+    finally:
+        path.write_text(original)
+    return code != 0, f"{time.monotonic() - began:.0f} s"
+
+
+def tests_of(file: Path, folder: Path) -> list[str]:
+    """Test files that name the module, then the rest of its room."""
+    module = ".".join(file.with_suffix("").parts)
+    found = [p for p in sorted((folder / "test").rglob("test_*.py")) if module in p.read_text()]
+    if len(file.parts) > 2:
+        found += [p for p in sorted((folder / "test" / file.parts[1]).glob("test_*.py")) if p not in found]
+    if not found:
+        found = sorted((folder / "test").glob("test_*.py"))
+    return [str(p.relative_to(folder)) for p in found if "nodes" not in p.relative_to(folder).parts]
+
+
+def show(mutant: Mutant, caught: bool, took: str) -> bool:
+    """One line per mutant, and what it was where nobody minded."""
+    print(f"{'noticed ' if caught else 'SURVIVED'} {mutant.file}:{mutant.line}  ({took})", flush=True)
+    if not caught:
+        print(f"  - {mutant.before}\n  + {mutant.after.strip()}", flush=True)
+    return caught
+
+
+if __name__ == "__main__":
+    sys.exit(main())
