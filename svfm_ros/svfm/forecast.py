@@ -135,20 +135,16 @@ class Forecaster:
         ticks = int(np.ceil(horizon_s / dt_s - 1e-9))
         more = max(0, self._longest - ticks) if self.file.model.config.ends else 0
         walks = self._sampler.sample(starts, hidden, hour, ticks, rng, more)
-        for _ in range(self.config.wall_redraws if self._walls is not None else 0):
-            again = np.flatnonzero(self._through(walks.xy, starts))
+        if self._walls is None:
+            return walks
+        again = np.flatnonzero(self._walls.crossed_by(walks.xy) & ~self._walls.crossed_by(_standing(starts)))
+        for _ in range(self.config.wall_redraws):  # none can help it whose start is inside of a wall
             if not len(again):
                 break
             anew = self._sampler.sample(starts[again], _some(hidden, again), hour, ticks, rng, more)
             walks = _replaced(walks, again, anew)
+            again = again[self._walls.crossed_by(anew.xy)]
         return walks
-
-    def _through(self, paths: Array, starts: Array) -> NDArray[np.bool_]:
-        """Which paths pass through a wall; none can help it whose start is inside of one."""
-        if self._walls is None:
-            raise DataError("expected a map")
-        stuck = self._walls.crossed_by(np.repeat(starts[:, None], 2, axis=1))
-        return self._walls.crossed_by(paths) & ~stuck
 
     def _until(self, walks: SampledWalks, horizon_s: float) -> tuple[Array, Array]:
         """Times (K,) and paths (S, K, 2) up to the horizon, which is one of the times."""
@@ -191,6 +187,11 @@ def _starts(here: Array, covariance: ArrayLike | None, samples: int, rng: np.ran
         raise DataError(f"expected a covariance without negative variances, got {values.min():.3g}")
     offsets = rng.standard_normal((samples, 2)) * np.sqrt(values.clip(min=0.0))
     return np.asarray(here + offsets @ axes.T)
+
+
+def _standing(starts: Array) -> Array:
+    """Paths (S, 2, 2) of those who stay where they are (S, 2)."""
+    return np.repeat(starts[:, None], 2, axis=1)
 
 
 def _some(hidden: Hidden, rows: NDArray[np.int64]) -> Hidden:

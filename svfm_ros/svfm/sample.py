@@ -4,7 +4,6 @@ The fields were learned as what happens in one step of ``dt_s``, so paths take t
 solver in between.
 """
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -73,55 +72,49 @@ class PathSampler:
         rows = _Rows.of(xy, hidden)
         path = np.empty((ticks + 1, len(xy), 2), dtype=np.float32)
         path[0] = xy
-        last = 0
-        for t, now in self._walk(rows, hidden.step, hour, ticks, rng):
-            path[t + 1, :, 0], path[t + 1, :, 1] = now.x, now.y
-            last = t + 1
-        path[last + 1 :] = path[last]
+        taken = self._walk(rows, hidden.step, hour, path[1:], rng)
+        path[taken + 1 :] = path[taken]
         late = np.flatnonzero(~rows.ended)
         if len(late) and more_ticks:
             rest = rows.take(late)
-            for _ in self._walk(rest, hidden.step + ticks, hour, more_ticks, rng):
-                pass
+            self._walk(rest, hidden.step + ticks, hour, np.empty((more_ticks, len(late), 2), dtype=np.float32), rng)
             rows.put(late, rest)
         end_xy = np.stack([rows.x, rows.y], axis=1).astype(float)
         return SampledWalks(path.transpose(1, 0, 2).astype(float), rows.component, rows.ended, end_xy)
 
-    def _walk(
-        self, rows: "_Rows", step: int, hour: float, ticks: int, rng: np.random.Generator
-    ) -> Iterator[tuple[int, "_Rows"]]:
-        """Step after step, until everyone has arrived."""
+    def _walk(self, rows: "_Rows", step: int, hour: float, path: Array, rng: np.random.Generator) -> int:
+        """Step after step, until everyone has arrived; ``path`` (T, S, 2) is filled. Returns how many steps it took."""
+        ticks = len(path)
         normal = rng.standard_normal((ticks, 2, len(rows.x)), dtype=np.float32)
         uniform = rng.random((ticks, 3, len(rows.x)), dtype=np.float32)
+        if not self.chain.switch:
+            return self._stride(rows, step, normal, uniform, path)
         for t in range(ticks):
-            going = self._stride(rows, step + t, normal[t], uniform[t])
-            yield t, rows
-            if not going:
-                return
+            now = slice(t, t + 1)
+            self._stride(rows, step + t, normal[now], uniform[now], path[now])
+            if rows.ended.all():
+                return t + 1
             self._choose_again(rows, uniform[t, 2] < self.chain.switch, hour, rng)
+        return ticks
 
-    def _stride(self, rows: "_Rows", step: int, normal: Array, uniform: Array) -> int:
-        """One step of everyone who has not arrived; returns how many are still on their way."""
-        starting = step < len(self.chain.ramp)
-        going: int = stride(
+    def _stride(self, rows: "_Rows", step: int, normal: Array, uniform: Array, path: Array) -> int:
+        c, chain = self.config, self.chain
+        noise = (2.0 * c.sensor_m**2, c.still_m, *chain.keep, CLIP)
+        taken: int = stride(
             self.table.parts,
             SPEEDS_MPS,
             self.dt_s,
-            self.chain.ramp[step] if starting else np.float32(1.0),
-            self.chain.steady[step] if starting else np.float32(1.0),
-            np.float32(2.0 * self.config.sensor_m**2),
-            np.float32(self.config.still_m),
-            self.chain.keep,
-            (self.chain.pause, self.chain.resume),
-            np.float32(CLIP),
-            self.config.ends,
-            np.float32(NOT_YET if starting else 0.0),
-            step == 0,
+            np.stack([chain.ramp, chain.steady]),
+            tuple(np.float32(value) for value in noise),
+            (chain.pause, chain.resume),
+            (c.ends, np.float32(NOT_YET)),
+            step,
             rows.parts,
             normal,
             uniform,
+            path,
         )
-        return going
+        return taken
 
     def _choose_again(self, rows: "_Rows", changed: NDArray[np.bool_], hour: float, rng: np.random.Generator) -> None:
         """Some change their mind, and choose as if they set off here."""

@@ -1,4 +1,4 @@
-"""One step of all sampled paths, and whether they pass through walls; compiled, for many forecasts a second.
+"""Steps of all sampled paths, and whether they pass through walls; compiled, for many forecasts a second.
 
 The rules are those of ``pathlik``, which says how likely a step is; here it is drawn. Random numbers come in from
 outside, so that the same seed gives the same paths.
@@ -8,7 +8,7 @@ import numpy as np
 
 from svfm_ros.compiled import kernel
 
-__all__ = ["crossings", "stride"]
+__all__ = ["count_visits", "crossings", "stride"]
 
 _FADE = np.float32(1e-9)
 
@@ -46,49 +46,57 @@ def _end_logit(cells, at, ny, fx, fy, speed, speeds):  # type: ignore[no-untyped
 
 @kernel
 def stride(  # type: ignore[no-untyped-def]
-    table, speeds, dt_s, ramp, steady, floor, still_m, keep, pauses, clip, ends, not_yet, fresh, rows, normal, uniform
+    table, speeds, dt_s, ramps, noise, pauses, ends, step, rows, normal, uniform, path
 ):
-    """One step of everyone who has not arrived, then: who arrives, who pauses, who walks on.
+    """Steps of everyone who has not arrived; after each: who arrives, who pauses, who walks on.
 
-    ``table`` is (cells, low, cell_m, shape); ``ramp`` the share of their speed that walkers have in this step,
-    ``steady`` that of the noise;
-    ``keep`` the noise that stays, along and across; ``pauses`` the chance to begin and to end one; ``fresh`` says that
-    this is the first step; ``not_yet`` is added to the logit of ending, where walks have ends.
-    ``rows`` (x, y, component, pace, eps_v, eps_u, pausing, ended, speed) are changed in place. Returns how many are
-    still on their way.
+    ``table`` is (cells, low, cell_m, shape); ``ramps`` (2, R) the shares of speed and of noise in a walker's first steps;
+    ``noise`` (variance a sensor adds, spread in a pause, part that stays along and across, most it may say);
+    ``pauses`` the chance to begin and to end one; ``ends`` (whether walks have ends, logit added to one in the first
+    steps); ``step`` how many steps were taken before. ``rows`` (x, y, component, pace, eps_v, eps_u, pausing, ended,
+    speed) are changed in place, and ``path`` (T, S, 2) holds where everyone is after each step. Returns how many steps
+    it took until all had arrived, at most T.
     """
     cells, low, cell_m, shape = table
     x, y, component, pace, eps_v, eps_u, pausing, ended, speed = rows
+    floor, still_m, keep_v, keep_u, clip = noise
     ny = shape[2]
-    part_v, part_u = np.float32(np.sqrt(1.0 - keep[0] ** 2)), np.float32(np.sqrt(1.0 - keep[1] ** 2))
-    going = 0
-    for s in range(len(x)):
-        if ended[s]:
-            continue
-        at, fx, fy = _corner(x[s], y[s], low, cell_m, shape, component[s])
-        ax, ay = _between(cells, at, ny, fx, fy, 0), _between(cells, at, ny, fx, fy, 1)
-        length = np.sqrt(ax * ax + ay * ay + _FADE)
-        m = length * pace[s] * np.float32(dt_s * ramp)
-        sd_u = steady * np.sqrt((m * _between(cells, at, ny, fx, fy, 2)) ** 2 + floor)
-        sd_v = steady * np.sqrt((m * _between(cells, at, ny, fx, fy, 3)) ** 2 + floor)
-        if not fresh:
-            eps_v[s] = np.float32(keep[0]) * min(max(eps_v[s], -clip), clip) + part_v * normal[0, s]
-            eps_u[s] = np.float32(keep[1]) * min(max(eps_u[s], -clip), clip) + part_u * normal[1, s]
-        along, across = max(m + sd_v * eps_v[s], np.float32(0.0)), sd_u * eps_u[s]
-        if pausing[s]:
-            along, across = still_m * normal[0, s], still_m * normal[1, s]
-            eps_v[s], eps_u[s] = (along - m) / sd_v, across / sd_u
-        dx, dy = (along * ax - across * ay) / length, (along * ay + across * ax) / length
-        x[s] += dx
-        y[s] += dy
-        speed[s] = np.sqrt(dx * dx + dy * dy) / np.float32(dt_s)
-        if ends:
-            at, fx, fy = _corner(x[s], y[s], low, cell_m, shape, component[s])
-            logit = _end_logit(cells, at, ny, fx, fy, speed[s], speeds) + not_yet
-            ended[s] = uniform[0, s] * (np.float32(1.0) + np.exp(-logit)) < np.float32(1.0)
-        pausing[s] = uniform[1, s] > pauses[1] if pausing[s] else uniform[1, s] < pauses[0]
-        going += not ended[s]
-    return going
+    part_v, part_u = np.float32(np.sqrt(1.0 - keep_v**2)), np.float32(np.sqrt(1.0 - keep_u**2))
+    for t in range(len(path)):
+        starting = step + t < ramps.shape[1]
+        reach = np.float32(dt_s * (ramps[0, step + t] if starting else 1.0))
+        steady = ramps[1, step + t] if starting else np.float32(1.0)
+        going = 0
+        for s in range(len(x)):
+            if not ended[s]:
+                at, fx, fy = _corner(x[s], y[s], low, cell_m, shape, component[s])
+                ax, ay = _between(cells, at, ny, fx, fy, 0), _between(cells, at, ny, fx, fy, 1)
+                length = np.sqrt(ax * ax + ay * ay + _FADE)
+                m = length * pace[s] * reach
+                sd_u = steady * np.sqrt((m * _between(cells, at, ny, fx, fy, 2)) ** 2 + floor)
+                sd_v = steady * np.sqrt((m * _between(cells, at, ny, fx, fy, 3)) ** 2 + floor)
+                if step + t > 0:
+                    eps_v[s] = keep_v * min(max(eps_v[s], -clip), clip) + part_v * normal[t, 0, s]
+                    eps_u[s] = keep_u * min(max(eps_u[s], -clip), clip) + part_u * normal[t, 1, s]
+                along, across = max(m + sd_v * eps_v[s], np.float32(0.0)), sd_u * eps_u[s]
+                if pausing[s]:
+                    along, across = still_m * normal[t, 0, s], still_m * normal[t, 1, s]
+                    eps_v[s], eps_u[s] = (along - m) / sd_v, across / sd_u
+                dx, dy = (along * ax - across * ay) / length, (along * ay + across * ax) / length
+                x[s] += dx
+                y[s] += dy
+                speed[s] = np.sqrt(dx * dx + dy * dy) / np.float32(dt_s)
+                if ends[0]:
+                    at, fx, fy = _corner(x[s], y[s], low, cell_m, shape, component[s])
+                    logit = _end_logit(cells, at, ny, fx, fy, speed[s], speeds)
+                    logit += ends[1] if starting else np.float32(0.0)
+                    ended[s] = uniform[t, 0, s] * (np.float32(1.0) + np.exp(-logit)) < np.float32(1.0)
+                pausing[s] = uniform[t, 1, s] > pauses[1] if pausing[s] else uniform[t, 1, s] < pauses[0]
+                going += not ended[s]
+            path[t, s, 0], path[t, s, 1] = x[s], y[s]
+        if going == 0:
+            return t + 1
+    return len(path)
 
 
 @kernel
@@ -107,3 +115,20 @@ def crossings(occupied, cells_xy, looks, crossed):  # type: ignore[no-untyped-de
                     break
             if crossed[s]:
                 break
+
+
+@kernel
+def count_visits(cells_xy, visits):  # type: ignore[no-untyped-def]
+    """Add one to each cell (H, W) that a path (S, K, 2), in cells, passes; once for each path, and none is skipped."""
+    last = np.full(visits.shape, -1, dtype=np.int32)
+    for s in range(len(cells_xy)):
+        for k in range(cells_xy.shape[1]):
+            x, y = cells_xy[s, k, 0], cells_xy[s, k, 1]
+            after = min(k + 1, cells_xy.shape[1] - 1)
+            dx, dy = cells_xy[s, after, 0] - x, cells_xy[s, after, 1] - y
+            looks = int(np.ceil(max(abs(dx), abs(dy)))) + 1
+            for look in range(looks):
+                column, row = int(x + look / looks * dx), int(y + look / looks * dy)
+                if last[row, column] != s:
+                    last[row, column] = s
+                    visits[row, column] += 1

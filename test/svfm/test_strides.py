@@ -69,22 +69,63 @@ def test_a_step_is_what_the_rules_say(fresh: bool):
         for s in range(300)
     ]
     given_rows = tuple(r.copy() for r in rows)
-    more = (KEEP, PAUSES, np.float32(CLIP), True, not_yet, fresh)
-    going = stride(table.parts, SPEEDS_MPS, DT, ramp, STEADY, FLOOR, STILL, *more, given_rows, normal, uniform)
+    path = np.empty((1, 300, 2), dtype=np.float32)
+    first = ([ramp], 0) if fresh else ([1.0, ramp, 1.0], 1)
+    walk(table, *first, fresh, given_rows, normal[None], uniform[None], path)
     for got, want in zip(given_rows, zip(*expected, strict=True), strict=True):
         np.testing.assert_allclose(got.astype(float), np.array(want, dtype=float), atol=2e-5)
-    assert going == np.sum(~given_rows[7])
+    np.testing.assert_array_equal(path[0], np.stack(given_rows[:2], axis=1))
     assert (given_rows[7] & ~rows[7]).any() or fresh
 
 
-def test_walks_without_ends_go_on():
-    rng, table = np.random.default_rng(0), table_of(2, ends=50.0)
-    rows = (*rows_of(50, rng)[:7], np.zeros(50, dtype=np.bool_), np.zeros(50, dtype=np.float32))
-    normal, uniform = rng.standard_normal((2, 50), dtype=np.float32), rng.random((3, 50), dtype=np.float32)
-    more = (KEEP, PAUSES, np.float32(CLIP), False, np.float32(0.0), False)
-    assert (
-        stride(table.parts, SPEEDS_MPS, DT, np.float32(1.0), STEADY, FLOOR, STILL, *more, rows, normal, uniform) == 50
+def walk(table: FieldTable, ramp: list, step: int, not_yet: bool, rows: tuple, normal, uniform, path, ends=True) -> int:
+    noise = tuple(np.float32(v) for v in (FLOOR, STILL, *KEEP, CLIP))
+    ending = (ends, np.float32(NOT_YET if not_yet else 0.0))
+    return stride(
+        table.parts,
+        SPEEDS_MPS,
+        DT,
+        np.array([ramp, np.full(len(ramp), STEADY)], np.float32),
+        noise,
+        PAUSES,
+        ending,
+        step,
+        rows,
+        normal,
+        uniform,
+        path,
     )
+
+
+def many(seed: int, ends: float, ticks: int) -> tuple:
+    rng, table = np.random.default_rng(seed), table_of(2, ends=ends)
+    rows = (*rows_of(50, rng)[:7], np.zeros(50, dtype=np.bool_), np.zeros(50, dtype=np.float32))
+    normal, uniform = (
+        rng.standard_normal((ticks, 2, 50), dtype=np.float32),
+        rng.random((ticks, 3, 50), dtype=np.float32),
+    )
+    return table, rows, normal, uniform, np.empty((ticks, 50, 2), dtype=np.float32)
+
+
+def test_walks_without_ends_go_on_and_those_with_ends_stay_there():
+    table, rows, normal, uniform, path = many(0, 50.0, 5)
+    assert walk(table, [], 3, False, rows, normal, uniform, path, ends=False) == 5
+    assert not rows[7].any()
+    table, rows, normal, uniform, path = many(0, 50.0, 5)
+    assert walk(table, [], 3, False, rows, normal, uniform, path) == 1
+    assert rows[7].all()
+
+
+def test_many_steps_at_once_are_the_same_steps_one_by_one():
+    table, rows, normal, uniform, path = many(1, -1.0, 6)
+    single = tuple(r.copy() for r in rows)
+    steps = np.empty_like(path)
+    walk(table, [0.5, 0.8], 0, True, rows, normal, uniform, path)
+    for t in range(6):
+        now = slice(t, t + 1)
+        walk(table, [0.5, 0.8], t, True, single, normal[now], uniform[now], steps[now])
+    np.testing.assert_array_equal(path, steps)
+    assert 0 < rows[7].sum() < 50
 
 
 @settings(max_examples=30, deadline=None)
