@@ -50,7 +50,7 @@ def stride(  # type: ignore[no-untyped-def]
 ):
     """Steps of everyone who has not arrived; after each: who arrives, who pauses, who walks on.
 
-    ``table`` is (cells, low, cell_m, shape); ``ramps`` (2, R) the shares of speed and of noise in a walker's first steps;
+    ``table`` is (cells, low, cell_m, shape); ``ramps`` (2, R) the shares of speed and noise in a walker's first steps;
     ``noise`` (variance a sensor adds, spread in a pause, part that stays along and across, most it may say);
     ``pauses`` the chance to begin and to end one; ``ends`` (whether walks have ends, logit added to one in the first
     steps); ``step`` how many steps were taken before. ``rows`` (x, y, component, pace, eps_v, eps_u, pausing, ended,
