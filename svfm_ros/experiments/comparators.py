@@ -16,9 +16,10 @@ from numpy.typing import NDArray
 from svfm_ros.config.forecast import PathTrainConfig, WalkModelConfig
 from svfm_ros.datatypes import WalkWindows
 from svfm_ros.errors import DataError
-from svfm_ros.svfm.belief import believe
+from svfm_ros.svfm.belief import believe, trust_of
 from svfm_ros.svfm.pathtrain import as_batch, train_paths
 from svfm_ros.svfm.sample import PathSampler
+from svfm_ros.svfm.walkmodel import WalkModel
 
 __all__ = ["Bootstrap", "ConstantVelocity", "Forecaster", "PathLikelihood", "Question", "flattened", "kernel_density"]
 
@@ -163,7 +164,7 @@ class PathLikelihood:
     config: PathTrainConfig = field(default_factory=PathTrainConfig)
     follow: Callable[[WalkWindows], NDArray[np.bool_]] | None = None  # which rows end their walk; None: all
     _sampler: PathSampler | None = None
-    _model: object = None
+    _model: WalkModel | None = None
 
     def fit(self, walks: WalkWindows) -> None:
         """Train."""
@@ -172,8 +173,10 @@ class PathLikelihood:
         self._model, self._sampler = trained.model, PathSampler(trained.model)
 
     @property
-    def model(self) -> object:
+    def model(self) -> WalkModel:
         """The trained walk model."""
+        if self._model is None:
+            raise DataError("expected fit before use")
         return self._model
 
     def sample(self, question: Question) -> Array:
@@ -185,7 +188,8 @@ class PathLikelihood:
         if len(question.seen) < 2:
             hidden = self._sampler.draw_start(start, question.hour, rng)
         else:
-            hidden = believe(self._model, question.seen, question.hour).draw(question.samples, rng)  # type: ignore[arg-type]
+            belief = believe(self.model, question.seen, question.hour, trust_of(self.model))
+            hidden = belief.draw(question.samples, rng)
         hidden = replace(hidden, step=max(hidden.step, question.step))
         return self._sampler.sample(start, hidden, question.hour, question.ticks, rng).xy
 

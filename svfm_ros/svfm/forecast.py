@@ -16,7 +16,7 @@ from svfm_ros.clock import hours_of_day
 from svfm_ros.config.forecast import ForecastConfig
 from svfm_ros.datatypes import Forecast, OccupancyGrid, Places, Walk
 from svfm_ros.errors import DataError, UsageError
-from svfm_ros.svfm.belief import Belief, Hidden, SeenSteps, on_ticks, see_steps, weigh
+from svfm_ros.svfm.belief import Belief, Hidden, SeenSteps, on_ticks, see_steps, trust_of, weigh
 from svfm_ros.svfm.metrics import entropy
 from svfm_ros.svfm.modelfile import WalkModelFile, load_walk_model
 from svfm_ros.svfm.sample import PathSampler, SampledWalks
@@ -46,6 +46,7 @@ class Forecaster:
         self.model_id = self.file.model_id
         self._sampler = PathSampler(self.file.model)
         self._seen: tuple[Walk, SeenSteps | None] | None = None
+        self._trust = trust_of(self.file.model)
         self._near = cKDTree(self.file.footprints.xy)
         known = self.config.patience * self.file.footprints.longest
         self._longest = round(min(known, self.config.longest_s / self.file.model.dt_s))
@@ -105,7 +106,7 @@ class Forecaster:
         """What the walk so far says; None where it is shorter than one step."""
         seen = self._see(walk_so_far)
         begun = self._hour(int(walk_so_far.stamps_ns[0]), hour)
-        return None if seen is None else weigh(seen, self._sampler.chain, begun)
+        return None if seen is None else weigh(seen, self._sampler.chain, begun, self._trust)
 
     def _see(self, walk: Walk) -> SeenSteps | None:
         """What the walk's steps say; looked at once where the same walk is asked about at several hours."""
