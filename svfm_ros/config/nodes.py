@@ -92,6 +92,10 @@ class SlamNodeConfig:
 
     map: str = option("", "map to find oneself in, map_server YAML; empty: make a map", read_only=True)
     store: str = option("", "folder that finished walks are written to; empty: they are only published", read_only=True)
+    state: str = option(
+        "", "file the map is kept in, to go on with it after a restart; empty: map.state in the store", read_only=True
+    )
+    state_period_s: float = option(3.0, "write that file so often, s; 0: never", low=0.0, high=3600.0, read_only=True)
     resident: str = option("resident", "whose walks these are", read_only=True)
     map_frame: str = option("map", "frame of the map", read_only=True)
     odom_frame: str = option("odom", "frame that never jumps (REP 105)", read_only=True)

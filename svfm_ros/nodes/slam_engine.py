@@ -1,6 +1,6 @@
 """Which engine places the scans: SLAM, or localisation where a map is given."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from svfm_ros.config.nodes import SlamNodeConfig
+from svfm_ros.config.slam import SlamConfig
 from svfm_ros.datatypes import OccupancyGrid, Scan
 from svfm_ros.mapio import load_map
 from svfm_ros.nodes.mapping import MapDrawer
@@ -15,16 +16,65 @@ from svfm_ros.nodes.tracking import Engine
 from svfm_ros.slam.keyframes import KeyframeView
 from svfm_ros.slam.localise import Localiser
 from svfm_ros.slam.slam import Slam
+from svfm_ros.slam.state import SlamState
 
-__all__ = ["keyframes_of", "make_engine_factory", "warm_up"]
+__all__ = ["Engines", "given_map", "keyframes_of", "warm_up"]
 
 
-def make_engine_factory(config: SlamNodeConfig) -> tuple[Callable[[], Engine], OccupancyGrid | None]:
-    """What makes a fresh engine, and the given map where there is one."""
-    if not config.map:
-        return lambda: Slam(config.slam, background=True), None
-    grid = load_map(Path(config.map).expanduser())
-    return lambda: Localiser(grid, config.slam), grid
+class Engines:
+    """Makes engines: in ``grid`` where a map is given, otherwise mapping.
+
+    ``kept`` is the map of before, to go on with. With ``keeps_map`` a recording that begins again goes on with the map
+    so far; otherwise it begins with an empty one.
+    """
+
+    def __init__(
+        self,
+        config: SlamConfig,
+        grid: OccupancyGrid | None = None,
+        *,
+        kept: SlamState | None = None,
+        keeps_map: bool = False,
+        background: bool = False,
+    ) -> None:
+        self._config, self._grid, self._kept = config, grid, kept
+        self._keeps_map, self._background = keeps_map, background
+
+    def first(self) -> Engine:
+        """The one to begin with; it knows where the wearer was last, but not how they came there."""
+        kept, self._kept = self._kept, None
+        return self.empty() if kept is None else self._resumed(_without_scans(kept, 1))
+
+    def again(self, before: Engine) -> tuple[Engine, bool]:
+        """For a time that begins anew, and whether the map is still that of ``before``."""
+        if self._keeps_map and isinstance(before, Slam) and len(before.state()):
+            return self._resumed(_without_scans(before.state(), 0)), True
+        return self.empty(), self._grid is not None
+
+    def empty(self) -> Engine:
+        """One that knows nothing but what is given."""
+        if self._grid is not None:
+            return Localiser(self._grid, self._config)
+        return Slam(self._config, background=self._background)
+
+    def _resumed(self, state: SlamState) -> Slam:
+        return Slam.resumed(state, self._config, background=self._background)
+
+
+def _without_scans(state: SlamState, last: int) -> SlamState:
+    """The map without the scans between its keyframes, but for the last few: walks are cut from what comes now."""
+    rows = slice(len(state.scan_stamps_ns) - last, None)
+    return replace(
+        state,
+        scan_stamps_ns=state.scan_stamps_ns[rows],
+        scan_keyframes=state.scan_keyframes[rows],
+        scan_poses=state.scan_poses[rows],
+    )
+
+
+def given_map(config: SlamNodeConfig) -> OccupancyGrid | None:
+    """The map to find oneself in, if there is one."""
+    return load_map(Path(config.map).expanduser()) if config.map else None
 
 
 def keyframes_of(engine: Engine) -> tuple[KeyframeView, ...] | None:

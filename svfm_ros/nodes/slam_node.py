@@ -30,12 +30,14 @@ from svfm_ros.nodes.base import ConfiguredNode
 from svfm_ros.nodes.cloud import from_point_cloud
 from svfm_ros.nodes.diagnostics import ERROR, WARN, Diagnostics, Health, Latencies, RateMeter, worst
 from svfm_ros.nodes.lifetime import run_node
+from svfm_ros.nodes.map_memory import MapMemory, state_path
 from svfm_ros.nodes.pictures import Pictures
-from svfm_ros.nodes.slam_engine import make_engine_factory, warm_up
+from svfm_ros.nodes.slam_engine import Engines, given_map, warm_up
 from svfm_ros.nodes.tracking import Tracked, Tracking
 from svfm_ros.nodes.transforms import Transforms
 from svfm_ros.nodes.walk_keeper import WalkKeeper
 from svfm_ros.nodes.worker import Worker
+from svfm_ros.slam.state import SlamState
 
 __all__ = ["SlamNode", "main", "make"]
 
@@ -65,15 +67,22 @@ class SlamNode(ConfiguredNode[SlamNodeConfig]):
     def __init__(self, **node_options: Any) -> None:
         super().__init__("slam_node", SlamNodeConfig, **node_options)
         config = self.config
-        make_engine, self._given_map = make_engine_factory(config)
-        self._tracking = Tracking(config, make_engine)
+        self._given_map = given_map(config)
+        self._memory = MapMemory(
+            state_path(config.state, config.store, config.map), config.state_period_s, self._say_error
+        )
         self._meter, self._latencies = RateMeter(), Latencies()
         self._inlier_ratio, self._reason, self._sensor_frame = 1.0, "", ""
         self._wrong_types: set[str] = set()
         self._pose_publisher = self.create_publisher(PoseWithCovarianceStamped, "pose", config.inbox)
         frames = (config.map_frame, config.odom_frame, config.base_frame)
         self._transforms = Transforms(self, *frames) if config.publish_tf else None
-        self._keeper = WalkKeeper(self, config.store, config.map_frame, placed=self._given_map is not None)
+        kept = self._kept_map()
+        self._keeper = WalkKeeper(
+            self, config.store, config.map_frame, placed=self._given_map is not None, resumed=kept is not None
+        )
+        engines = Engines(config.slam, self._given_map, kept=kept, keeps_map=self._memory.is_kept, background=True)
+        self._tracking = Tracking(config, engines)
         self._pictures = Pictures(self, lambda: self.config, self._given_map, self._say_error)
         self._worker: Worker[_Arrived | _Command] = Worker(
             "slam", self._handle, capacity=config.inbox, on_error=self._say_error, on_drop=self._say_drop
@@ -87,6 +96,16 @@ class SlamNode(ConfiguredNode[SlamNodeConfig]):
             group = ReentrantCallbackGroup()
             self.create_service(Trigger, f"~/{name}", self._between_scans(work), callback_group=group)
         Diagnostics(self, "slam", self._health)
+
+    def _kept_map(self) -> SlamState | None:
+        try:
+            state = self._memory.read()
+        except DataError as error:
+            self.get_logger().error(str(error))
+            return None
+        if state is not None:
+            self.get_logger().info(f"going on with the map of before, {len(state)} keyframes")
+        return state
 
     def _begin_when_warm(self) -> None:
         """Listen only when scans can be placed at once: a player waits for that."""
@@ -103,6 +122,8 @@ class SlamNode(ConfiguredNode[SlamNodeConfig]):
         self._worker.stop(timeout_s=2.0)  # it may be compiling
         for walk in self._tracking.close():
             self._keeper.keep(walk)
+        if self._keeper.in_house_frame:
+            self._memory.close(self._tracking.engine)
         self._keeper.close()
         self._pictures.close()
         super().close()
@@ -158,8 +179,10 @@ class SlamNode(ConfiguredNode[SlamNodeConfig]):
         self._note(tracked)
         for walk in tracked.walks:
             self._keeper.keep(walk)
-        if tracked.started_over:  # the walks that came with it still belong to the map before
+        if not tracked.map_kept:  # the walks that came with it still belong to the map before
             self._keeper.start_over()
+        if self._keeper.in_house_frame:
+            self._memory.keep(self._tracking.engine)
         self._pictures.order(self._tracking, tracked.update.stamp_ns, tracked.update.map_changed)
 
     def _obey(self, command: _Command) -> None:
@@ -201,7 +224,8 @@ class SlamNode(ConfiguredNode[SlamNodeConfig]):
     # What services ask for
 
     def _warm_up(self) -> str:
-        """Compile before the first scan is due."""
+        """Show the map of before, and compile before the first scan is due."""
+        self._pictures.order(self._tracking, self.get_clock().now().nanoseconds, map_changed=True)
         warm_up(self.config)
         return "warm"
 
@@ -250,6 +274,7 @@ class SlamNode(ConfiguredNode[SlamNodeConfig]):
                 "scans_waiting": counts.waiting,
                 "inlier_ratio": self._inlier_ratio,
                 "walks_stored": self._keeper.kept,
+                "walks_without_a_place_in_the_house": self._keeper.refused,
                 **{name: int(n) for name, n in sorted(engine.counters.items())},
             },
         )

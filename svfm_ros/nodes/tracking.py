@@ -1,11 +1,10 @@
 """From scans to poses and walks: SLAM and the walk recorder, side by side. No ROS in here.
 
 A walk is cut from the *optimised* trajectory when it has ended. When time goes back (a bag that begins again), the open
-walk is closed and everything starts over: stamps are what joins scans, poses and walks.
+walk is closed and everything starts over, on the map so far if that is kept: stamps join scans, poses and walks.
 """
 
 from collections import Counter, OrderedDict
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -20,7 +19,7 @@ from svfm_ros.errors import DataError
 from svfm_ros.walks.recorder import WalkRecorder, take_walk
 from svfm_ros.walks.segmentation import WalkCut
 
-__all__ = ["Engine", "Poses", "Tracked", "Tracking"]
+__all__ = ["Engine", "EngineMaker", "Poses", "Tracked", "Tracking"]
 
 Array = NDArray[np.float64]
 
@@ -55,6 +54,19 @@ class Engine(Protocol):
         """Settle and stop what works beside."""
 
 
+class EngineMaker(Protocol):
+    """What makes engines."""
+
+    def first(self) -> Engine:
+        """The one to begin with."""
+
+    def again(self, before: Engine) -> tuple[Engine, bool]:
+        """For a time that begins anew, and whether it goes on with the map of before."""
+
+    def empty(self) -> Engine:
+        """One that knows nothing."""
+
+
 @dataclass(frozen=True, slots=True)
 class Tracked:
     """What one scan gave. Poses are those of the base, the wearer."""
@@ -64,6 +76,7 @@ class Tracked:
     T_odom_base: Pose2
     walks: tuple[Walk, ...] = ()
     started_over: str = ""  # why everything began anew with this scan; empty otherwise
+    map_kept: bool = True  # whether the map is still in the frame of before
 
     @property
     def T_map_odom(self) -> Pose2:
@@ -74,36 +87,45 @@ class Tracked:
 class Tracking:
     """One engine and one recorder; not for use by two threads at a time."""
 
-    def __init__(self, config: SlamNodeConfig, make_engine: Callable[[], Engine]) -> None:
+    def __init__(self, config: SlamNodeConfig, engines: EngineMaker) -> None:
         self._config = config
-        self._make_engine = make_engine
+        self._engines = engines
         self._T_base_sensor = Pose2.from_array(config.mount)
         self._T_sensor_base = self._T_base_sensor.inverse()
-        self._begin()
+        self._begin(engines.first())
 
-    def _begin(self) -> None:
-        self.engine = self._make_engine()
+    def _begin(self, engine: Engine) -> None:
+        self.engine = engine
         self._recorder = WalkRecorder(self._config.recorder)
         self._seen: OrderedDict[int, Array] = OrderedDict()  # stamp to points in the base frame
-        self._last_ns = self._last_stamp_ns = 0
+        self._last_ns = int(engine.trajectory().stamps_ns[-1:].max(initial=0))  # of the map of before
+        self._last_stamp_ns = 0
         self._last: Pose2 | None = None
         self._T_odom_base = Pose2()
 
     def add(self, scan: Scan) -> Tracked:
         """Place a scan; finished walks come with it."""
         walks: list[Walk] = []
-        started_over = ""
+        started_over, map_kept = "", True
         if self._last_ns - scan.stamp_ns > _BACK_NS:
             back_s = (self._last_ns - scan.stamp_ns) / NS_PER_S
-            started_over = f"time went back by {back_s:.1f} s: starting over"
-            walks += self.reset()
+            walks += self.finish_walk()
+            map_kept = self._begin_again()
+            what = "looking for the wearer on the map" if map_kept else "starting over"
+            started_over = f"time went back by {back_s:.1f} s: {what}"
         update = self.engine.add_scan(scan)
         self._last_ns = max(self._last_ns, scan.stamp_ns)
         T_map_base = update.T_map_base @ self._T_sensor_base
         self._advance(update, T_map_base)
         if update.match is not None:
             walks += self._record(scan, update, T_map_base)
-        return Tracked(update, T_map_base, self._T_odom_base, tuple(walks), started_over)
+        return Tracked(update, T_map_base, self._T_odom_base, tuple(walks), started_over, map_kept)
+
+    def _begin_again(self) -> bool:
+        self.engine.finish()
+        engine, map_kept = self._engines.again(self.engine)
+        self._begin(engine)
+        return map_kept
 
     def trajectory(self) -> tuple[NDArray[np.int64], Array]:
         """Stamps ``(T,)`` and poses ``(T, 3)`` of the base, as they are believed now."""
@@ -118,7 +140,7 @@ class Tracking:
         """Forget map and track and start over; the open walk is closed and handed out."""
         walks = self.finish_walk()
         self.engine.finish()
-        self._begin()
+        self._begin(self._engines.empty())
         return walks
 
     def close(self) -> list[Walk]:

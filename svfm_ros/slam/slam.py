@@ -25,7 +25,7 @@ from svfm_ros.slam.localmap import LocalMap, build_local_map, build_whole_map, m
 from svfm_ros.slam.mapper import Correction, Loop
 from svfm_ros.slam.motion import MotionHint
 from svfm_ros.slam.preprocess import Cloud, cloud_from_scan
-from svfm_ros.slam.seek import Seeker
+from svfm_ros.slam.seek import LastSeen, Seeker
 from svfm_ros.slam.statefile import SlamState
 from svfm_ros.slam.submap import Submaps, SubmapSpan
 from svfm_ros.slam.tracker import Tracker
@@ -87,8 +87,14 @@ class Slam:
         self._adopt_loops(state.loops)
         self._hand_over(query=None)
         target = build_whole_map(self._keyframes.pool, self._keyframes.poses, np.flatnonzero(self._mainland()))
-        self._seeker = Seeker(target, lambda: small_map(self.config))
+        near = LastSeen(self.pose, int(state.scan_stamps_ns[-1])) if len(state.scan_stamps_ns) else None
+        self._seeker = Seeker(target, lambda: small_map(self.config), near)
         return self
+
+    @property
+    def is_seeking(self) -> bool:
+        """Whether the place in the map of before is not known yet."""
+        return self._seeker is not None
 
     def state(self) -> SlamState:
         """All that is needed to go on later. Quick; what it holds does not change any more."""

@@ -10,14 +10,14 @@ from svfm_ros import se2
 from svfm_ros.config.nodes import SlamNodeConfig
 from svfm_ros.config.walks import RecorderConfig
 from svfm_ros.nodes.mapping import MapDrawer
+from svfm_ros.nodes.slam_engine import Engines
 from svfm_ros.nodes.tracking import Tracking
-from svfm_ros.slam.slam import Slam
 
 CONFIG = SlamNodeConfig(resident="mary", recorder=RecorderConfig(dwell_time_s=3.0))
 
 
 def tracking(config=CONFIG):
-    return Tracking(config, lambda: Slam(config.slam))
+    return Tracking(config, Engines(config.slam))
 
 
 @pytest.fixture(scope="module")

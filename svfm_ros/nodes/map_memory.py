@@ -1,0 +1,75 @@
+"""The map that is being made, kept in a file as it grows, so that a restart goes on with it. No ROS in here.
+
+Taking the state between two scans is quick; a thread of its own writes it. Whatever happens, the file is a whole state.
+"""
+
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+from svfm_ros.errors import DataError, UsageError
+from svfm_ros.nodes.tracking import Engine
+from svfm_ros.nodes.worker import Worker
+from svfm_ros.slam.slam import Slam
+from svfm_ros.slam.state import SlamState, write_state
+from svfm_ros.slam.statefile import read_state
+
+__all__ = ["MapMemory", "state_path"]
+
+_NAME = "map.state"
+
+
+def state_path(state: str, store: str, given_map: str) -> Path | None:
+    """Where the map is kept: as told, or beside the walks; nowhere without a store, or where a map is given."""
+    if given_map or not (state or store):
+        return None
+    if not state:
+        return Path(store).expanduser() / _NAME
+    path = Path(state).expanduser().absolute()
+    if not path.parent.is_dir():
+        raise UsageError(f"state: expected a file in a folder that exists, got {path}")
+    return path
+
+
+class MapMemory:
+    """One file; without a path nothing is kept. ``period_s`` is how often it is written, 0: never."""
+
+    def __init__(self, path: Path | None, period_s: float, on_error: Callable[[Exception], None]) -> None:
+        self._path = path if period_s > 0.0 else None
+        self._period_s = period_s
+        self._next_s = 0.0
+        self._worker: Worker[SlamState] = Worker("keep the map", self._write, capacity=1, on_error=on_error)
+
+    @property
+    def is_kept(self) -> bool:
+        """Whether there is a file at all."""
+        return self._path is not None
+
+    def read(self) -> SlamState | None:
+        """The map of before, None if there is none; a file that cannot be used is put aside and said so."""
+        if self._path is None or not self._path.exists():
+            return None
+        try:
+            return read_state(self._path)
+        except DataError as error:
+            aside = self._path.with_suffix(".unusable")
+            self._path.replace(aside)
+            raise DataError(f"{error}; it is put aside as {aside.name}, and a new map is made") from error
+
+    def keep(self, engine: Engine) -> None:
+        """Write the map if it is time to; to be called between two scans."""
+        if self._path is None or not isinstance(engine, Slam) or time.monotonic() < self._next_s:
+            return
+        self._next_s = time.monotonic() + self._period_s
+        if not engine.is_seeking:  # until the place is found the map is as it was
+            self._worker.put(engine.state())
+
+    def close(self, engine: Engine) -> None:
+        """Write the map a last time."""
+        self._next_s = 0.0
+        self.keep(engine)
+        self._worker.stop(timeout_s=10.0, finish=True)
+
+    def _write(self, state: SlamState) -> None:
+        if self._path is not None and len(state):
+            write_state(state, self._path)
