@@ -132,6 +132,14 @@ def test_only_walks_never_seen_are_scored(folder: Path) -> None:
     assert got["nll_per_step"] == pytest.approx(trained["held_out_nll"], abs=1e-5)
 
 
+def test_calibration_is_drawn(folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    picture = tmp_path / "new" / "calibration.png"
+    ask = ("evaluate", "--model", folder / "model.pt", folder / "walks.csv", "--samples", 20)
+    answer(*ask, "--png", picture)
+    assert picture.read_bytes().startswith(b"\x89PNG")
+    assert ".png" in refusal(capsys, *ask, "--png", tmp_path / "calibration.doc")
+
+
 def test_scores_of_other_walks(folder: Path, tmp_path: Path) -> None:
     walks = [w.walk for w in simulate_protocol(load_house(), seed=2, repeats=1)]
     write_walks_csv(walks, tmp_path / "others.csv")

@@ -8,11 +8,12 @@ frame of the walks that svfm train kept (--store, or MODEL with the ending .walk
 for example:
   svfm evaluate --model out/model.pt out/walks.csv
   svfm evaluate --model out/model.pt out/next_week.csv --json
-  svfm evaluate --model out/model.pt sunday.mcap
+  svfm evaluate --model out/model.pt sunday.mcap --png out/calibration.png
 
 NLL: nats per step, lower is better. Share TV: half the sum of differences between forecast and real shares of the
 places, 0 to 1. Energy distance: forecast paths to real paths, metres, 0 when they agree. Coverage: how often the 50 %
-and 90 % regions hold the truth. minADE20 and minFDE20: the best of 20 paths, mean and final distance, metres.
+and 90 % regions hold the truth; --png draws it for regions of every size. minADE20 and minFDE20: the best of 20 paths,
+mean and final distance, metres.
 """
 
 import argparse
@@ -30,7 +31,7 @@ from svfm_ros.commands.walk_input import (
     recordings_of,
     store_beside,
 )
-from svfm_ros.errors import DataError
+from svfm_ros.errors import DataError, UsageError
 
 if TYPE_CHECKING:
     import numpy as np
@@ -70,11 +71,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--resident", metavar="R", help="whose walks, where there are several people's")
     parser.add_argument("--samples", type=int, default=200, metavar="N", help="sampled paths per walk (200)")
     parser.add_argument("--seed", type=int, default=0, metavar="N", help="of the samples (0)")
+    parser.add_argument("--png", type=Path, metavar="FILE", help="draw how often the regions hold the truth")
     add_json_argument(parser)
 
 
 def run(args: argparse.Namespace) -> int:
     """Forecast every walk and compare."""
+    _check_picture(args.png)
     forecaster = _forecaster(args)
     file = forecaster.file
     given = _given(args)
@@ -83,6 +86,9 @@ def run(args: argparse.Namespace) -> int:
     unseen = _unseen(given, file, args.walks[0])
     windows = _windows(unseen, file)
     asked = _ask(forecaster, windows, args.seed)
+    levels = _levels(asked)
+    if args.png is not None:
+        _draw(args.png, levels, f"{len(asked.forecasts)} walks, model {forecaster.model_id}")
     figures = {
         "walks": len(asked.forecasts),
         "walks_trained_on": len(given.walks) - len(unseen.walks),
@@ -90,7 +96,7 @@ def run(args: argparse.Namespace) -> int:
         "unknown_starts": sum(not f.known for f in asked.forecasts),
         "samples": args.samples,
         "refused": [{"name": r.name, "reason": r.reason} for r in given.refused],
-        **_scores(file, windows, asked),
+        **_scores(file, windows, asked, levels),
         "model_id": forecaster.model_id,
     }
     _report(args, figures)
@@ -99,7 +105,6 @@ def run(args: argparse.Namespace) -> int:
 
 def _forecaster(args: argparse.Namespace) -> "Forecaster":
     from svfm_ros.config.forecast import ForecastConfig
-    from svfm_ros.errors import UsageError
     from svfm_ros.mapio import load_map
     from svfm_ros.nodes.model_places import places_from
     from svfm_ros.svfm.forecast import Forecaster
@@ -164,7 +169,39 @@ def _ask(forecaster: "Forecaster", windows: "WalkWindows", seed: int) -> _Asked:
     return _Asked(whole.xy[:, : ticks + 1], np.minimum(whole.lengths, ticks + 1), found, ends)
 
 
-def _scores(file: "WalkModelFile", windows: "WalkWindows", asked: _Asked) -> dict[str, float | None]:
+def _check_picture(path: Path | None) -> None:
+    """Before the work, not after it."""
+    if path is None:
+        return
+    if path.suffix.lower() != ".png":
+        raise UsageError(f"expected a file that ends in .png after --png, got {path}")
+    try:
+        path.absolute().parent.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise UsageError(f"cannot write to {path.parent}: {error.strerror}") from error
+
+
+def _levels(asked: _Asked) -> "NDArray[np.float64]":
+    """Where the truth lies in each forecast, all walks and times together."""
+    import numpy as np
+
+    from svfm_ros.svfm.metrics import region_levels
+
+    return np.concatenate(_per_walk(asked, lambda paths, truth: region_levels(paths[:, 1:], truth[1:])))
+
+
+def _draw(path: Path, levels: "NDArray[np.float64]", title: str) -> None:
+    from svfm_ros.experiments.calibration_figure import draw_calibration
+
+    try:
+        draw_calibration(path, levels, title)
+    except OSError as error:
+        raise UsageError(f"cannot write {path}: {error.strerror}") from error
+
+
+def _scores(
+    file: "WalkModelFile", windows: "WalkWindows", asked: _Asked, levels: "NDArray[np.float64]"
+) -> dict[str, float | None]:
     import numpy as np
 
     from svfm_ros.svfm import metrics
@@ -172,7 +209,6 @@ def _scores(file: "WalkModelFile", windows: "WalkWindows", asked: _Asked) -> dic
 
     shares = [f.shares for f in asked.forecasts]
     mean_shares = {name: float(np.mean([s[name] for s in shares])) for name in shares[0]}
-    levels = np.concatenate(_per_walk(asked, lambda paths, truth: metrics.region_levels(paths[:, 1:], truth[1:])))
     best = _per_walk(asked, lambda paths, truth: metrics.min_displacement(paths[:_BEST_OF, 1:], truth[1:]))
     return {
         "nll_per_step": held_out_nll(file.model, as_batch(windows)),

@@ -49,6 +49,7 @@ class Scores:
     min_fde20_m: float
     fit_s: float
     ask_ms: float
+    own_nll: float = float("nan")  # of whole walks under the forecaster's own density, per step
 
 
 def ask_from_start(walks: WalkWindows, ticks: int, samples: int = 100, seed: int = 0) -> Asked:

@@ -16,7 +16,7 @@ from svfm_ros.config.svfm import ModelConfig
 from svfm_ros.datatypes import WalkWindows
 from svfm_ros.errors import DataError
 from svfm_ros.experiments.comparators import Question, flattened
-from svfm_ros.svfm.losses import forecast_loss, squared_error
+from svfm_ros.svfm.losses import forecast_loss, mixture_density_loss, observed_cov, squared_error
 from svfm_ros.svfm.mixture import MixtureModel
 from svfm_ros.svfm.moments import propagate
 from svfm_ros.svfm.normaliser import Normaliser
@@ -105,6 +105,23 @@ class PaperForecaster:
         start = self._scale.encode(torch.as_tensor(starts, dtype=torch.float32))
         states = self._follow(self._model, start, torch.arange(ticks + 1) * self._dt_s)
         return self._scale.decode(states).transpose(0, 1).double().numpy()
+
+    @torch.no_grad()
+    def nll(self, paths: Array, lengths: NDArray[np.int64]) -> float:
+        """Minus the log density of positions (N, ticks + 1, 2) given their starts, nats per position, ends left out."""
+        if self._model is None:
+            raise DataError("expected fit before nll")
+        use = np.arange(1, paths.shape[1]) < lengths[:, None]  # (N, ticks)
+        if self._single:
+            off = (paths - self._paths(paths[:, 0], self.ticks))[:, 1:]
+            white = np.einsum("tij,ntj->nti", np.linalg.inv(self._spread[1:]), off)
+            log_det = np.log(np.linalg.det(self._spread[1:]))
+            return float(((0.5 * (white**2).sum(-1) + log_det) + np.log(2.0 * np.pi))[use].mean())
+        x = self._scale.encode(torch.as_tensor(paths, dtype=torch.float32))
+        moments = propagate(self._model, x[:, 0], torch.arange(paths.shape[1]) * self._dt_s)
+        cov = observed_cov(moments.cov[1:], self._model.floor())
+        loss = mixture_density_loss(x[:, 1:].transpose(0, 1), moments.mean[1:], cov, moments.log_weight[1:])
+        return float(loss.T.double().numpy()[use].mean() + 2.0 * np.log(self._scale.scale))
 
     @torch.no_grad()
     def sample(self, question: Question) -> Array:
