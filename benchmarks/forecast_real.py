@@ -2,9 +2,9 @@
 
 Two protocols. *In the scene*: the first 70 % of the tracks are learned, later ones are asked about; 8 positions are
 seen (3.2 s), 12 are asked for (4.8 s); sampled NLL and energy distance against all comparators. Ours are two walk
-models, one of the place and one of how people walk on in their own frame, with half of the samples each. *Leave one scene out*
-(ETH/UCY, 8 past, 12 future, best of 20): a place one has never seen is no place to know habits in, so all forecasters
-work in the walker's own frame there; minADE20 and minFDE20 stand beside what others published.
+models, one of the place and one of how people walk on in their own frame, with half of the samples each. *Leave one
+scene out* (ETH/UCY, 8 past, 12 future, best of 20): a place one has never seen is no place to know habits in, so all
+forecasters work in the walker's own frame there; minADE20 and minFDE20 stand beside what others published.
 """
 
 import argparse
