@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
 
 from svfm_ros.cli import main
 from svfm_ros.sim.house import load_house
@@ -219,7 +220,11 @@ def test_a_store_in_another_frame_is_refused(folder: Path, tmp_path: Path, capsy
 def test_bad_models_are_refused(folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     whole = (folder / "model.pt").read_bytes()
     (tmp_path / "half.pt").write_bytes(whole[: len(whole) // 2])
-    for name, said in (("none.pt", "got no file"), ("half.pt", "damaged")):
+    payload = torch.load(folder / "model.pt", weights_only=True)
+    torch.save({**payload, "schema": 1}, tmp_path / "old.pt")
+    torch.save({**payload, "schema": 99}, tmp_path / "new.pt")
+    refused = {"none.pt": "got no file", "half.pt": "damaged", "old.pt": "train it anew", "new.pt": "update"}
+    for name, said in refused.items():
         model = ("--model", tmp_path / name)
         assert said in refusal(capsys, "forecast", *model, "--at", "1,1")
         assert said in refusal(capsys, "evaluate", *model, folder / "walks.csv")

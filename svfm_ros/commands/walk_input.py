@@ -69,12 +69,12 @@ def store_beside(model: Path) -> Path:
 def keep_recordings(recordings: Sequence[Path], store: Path, resident: str | None, grid: Path | None) -> WalkInput:
     """Recordings become walks in a store; all walks of the store come back, those of earlier days too."""
     from svfm_ros.commands.recorded_walks import house_of, keep_walks, place_recordings
-    from svfm_ros.walks.store import WalkStore
+    from svfm_ros.walks.store import WalkStore, is_store
 
-    folder = WalkStore.create(store)
-    found = place_recordings(recordings, resident, house_of(folder) or _house_on(grid))
+    house = house_of(WalkStore.open(store)) if is_store(store) else None
+    found = place_recordings(recordings, resident, house or _house_on(grid))
     _say(found, recordings)
-    keep_walks(folder, found)
+    keep_walks(WalkStore.create(store), found)
     return replace(read_walks(store, resident), refused=found.refused)
 
 

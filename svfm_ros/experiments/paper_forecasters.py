@@ -42,7 +42,8 @@ class PaperForecaster:
     ticks: int  # as far as it is trained to look
     budget_s: float = 15.0  # processor time of the training
     seed: int = 0
-    steps: int = 0  # of the optimiser, as many as the time allowed
+    most_steps: int = 1_000_000  # of the optimiser, if the time allows
+    steps: int = 0  # taken
     _model: MixtureModel | None = None
     _scale: Normaliser = field(default_factory=lambda: Normaliser.identity(2))
     _dt_s: float = 1.0
@@ -69,7 +70,7 @@ class PaperForecaster:
         optimiser = torch.optim.Adam(model.parameters(), lr=_RATE)
         generator = torch.Generator().manual_seed(self.seed)
         began, self.steps = time.process_time(), 0
-        while (spent := time.process_time() - began) < self.budget_s:
+        while (spent := time.process_time() - began) < self.budget_s and self.steps < self.most_steps:
             optimiser.param_groups[0]["lr"] = _RATE * (1.0 - 0.95 * spent / self.budget_s)
             rows = torch.randperm(len(x), generator=generator)[:_BATCH]
             optimiser.zero_grad(set_to_none=True)
