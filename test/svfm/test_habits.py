@@ -86,3 +86,16 @@ def test_shares_add_up_and_the_clock_may_be_turned(walks: list[tuple[float, int]
 def test_bad_input_is_refused() -> None:
     with pytest.raises(DataError):
         shares_by_hour(np.zeros(3), np.ones((2, 2)), np.ones(2))
+
+
+def test_only_the_shares_of_the_base_count():
+    """Someone who expects two to one expects it whatever the numbers add up to."""
+    hours = np.array([1.0, 9.0, 9.5, 14.0, 22.0])
+    choice = np.eye(3)[[0, 1, 1, 2, 0]]
+    base = np.array([2.0, 1.0, 1.0])
+    assert np.allclose(shares_by_hour(hours, choice, base), shares_by_hour(hours, choice, base / 40.0))
+
+
+def test_without_walks_the_base_is_all_there_is():
+    found = shares_by_hour(np.empty(0), np.empty((0, 3)), np.array([2.0, 1.0, 1.0]))
+    assert np.allclose(found, [0.5, 0.25, 0.25])
