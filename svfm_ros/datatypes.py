@@ -139,6 +139,11 @@ class OccupancyGrid:
     resolution_m: float
     T_map_grid: Pose2 = field(default_factory=Pose2)  # the lower left corner of cell (0, 0)
 
+    def centres_of(self, chosen: NDArray[np.bool_]) -> Array:
+        """Centres of the chosen cells ``(H, W)`` in the map's frame ``(N, 2)``."""
+        rows, columns = np.nonzero(chosen)
+        return self.T_map_grid.apply((np.stack([columns, rows], axis=1) + 0.5) * self.resolution_m)
+
 
 @dataclass(frozen=True, slots=True)
 class Walk:

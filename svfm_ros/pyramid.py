@@ -77,16 +77,10 @@ def pyramid_from_grid(grid: OccupancyGrid, depth: int, unknown: int = 0) -> Pyra
     box, margin_m = grid.T_map_grid.apply(corners), 2.0 * grid.resolution_m
     pyramid = blank(box.min(axis=0) - margin_m, box.max(axis=0) + margin_m, grid.resolution_m, depth, unknown)
     with np.errstate(invalid="ignore"):
-        free, walls = _centres(grid, grid.prob < _OCCUPIED), _centres(grid, grid.prob >= _OCCUPIED)
+        free, walls = grid.centres_of(grid.prob < _OCCUPIED), grid.centres_of(grid.prob >= _OCCUPIED)
     draw_free(pyramid, free)
     draw_walls(pyramid, walls)
     return pyramid
-
-
-def _centres(grid: OccupancyGrid, chosen: NDArray[np.bool_]) -> Array:
-    """Centres of the chosen cells in the map's frame ``(N, 2)``."""
-    rows, columns = np.nonzero(chosen)
-    return grid.T_map_grid.apply((np.stack([columns, rows], axis=1) + 0.5) * grid.resolution_m)
 
 
 @kernel

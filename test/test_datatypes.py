@@ -3,7 +3,7 @@ import dataclasses
 import numpy as np
 import pytest
 
-from svfm_ros.datatypes import Pose2, Scan, Walk
+from svfm_ros.datatypes import OccupancyGrid, Pose2, Scan, Walk
 
 
 def test_pose_composition_reads_left_to_right() -> None:
@@ -34,3 +34,11 @@ def test_a_placed_walk_moves_poses_and_points_together() -> None:
     np.testing.assert_allclose(placed.times_s, [0.0, 1.5])
     assert placed.resident == "ann"
     np.testing.assert_allclose(walk.xy, [[0, 0], [1, 0]])
+
+
+def test_centres_of_cells_turn_with_the_grid() -> None:
+    grid = OccupancyGrid(np.zeros((2, 3), np.float32), 0.5, Pose2(1.0, 2.0, np.pi / 2))
+    chosen = np.zeros((2, 3), dtype=bool)
+    chosen[1, 2] = True  # the middle of that cell is 1.25 m along and 0.75 m up in the grid's own axes
+    np.testing.assert_allclose(grid.centres_of(chosen), [[1.0 - 0.75, 2.0 + 1.25]])
+    assert grid.centres_of(np.zeros((2, 3), dtype=bool)).shape == (0, 2)

@@ -21,6 +21,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from svfm_ros.commands.model_input import open_forecaster
 from svfm_ros.commands.output import add_json_argument, print_json, print_table, progress
 from svfm_ros.commands.walk_input import (
     TRAINED_ON,
@@ -106,18 +107,11 @@ def run(args: argparse.Namespace) -> int:
 def _forecaster(args: argparse.Namespace) -> "Forecaster":
     from svfm_ros.config.forecast import ForecastConfig
     from svfm_ros.mapio import load_map
-    from svfm_ros.nodes.model_places import places_from
-    from svfm_ros.svfm.forecast import Forecaster
-    from svfm_ros.svfm.modelfile import load_walk_model
-    from svfm_ros.walks.places import load_places
 
     if args.samples < _BEST_OF:
         raise UsageError(f"expected at least {_BEST_OF} samples, got {args.samples}")
     config = ForecastConfig(samples=args.samples, seed=args.seed)
-    file = load_walk_model(args.model)
-    places = load_places(args.places) if args.places else places_from(file.metrics)
-    grid = None if args.map is None else load_map(args.map)
-    return Forecaster(file, places, replace(config, frame=file.frame), grid)
+    return open_forecaster(args.model, config, args.places, None if args.map is None else load_map(args.map))
 
 
 def _given(args: argparse.Namespace) -> WalkInput:

@@ -20,10 +20,10 @@ import math
 import re
 import sys
 import time
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from svfm_ros.commands.model_input import open_forecaster
 from svfm_ros.commands.output import print_table
 from svfm_ros.errors import DataError, UsageError
 
@@ -93,16 +93,10 @@ def _check_picture(path: Path | None) -> None:
 
 def _forecaster(args: argparse.Namespace, grid: "OccupancyGrid | None") -> "Forecaster":
     from svfm_ros.config.forecast import ForecastConfig
-    from svfm_ros.nodes.model_places import places_from
-    from svfm_ros.svfm.forecast import Forecaster
-    from svfm_ros.svfm.modelfile import load_walk_model
-    from svfm_ros.walks.places import load_places
 
     # The config's own checks say what a bad horizon, number of samples or seed should have been.
     asked = ForecastConfig(horizon_s=args.horizon, samples=args.samples, seed=args.seed)
-    file = load_walk_model(args.model)
-    places = load_places(args.places) if args.places else places_from(file.metrics)
-    return Forecaster(file, places, replace(asked, frame=file.frame), grid)
+    return open_forecaster(args.model, asked, args.places, grid)
 
 
 def _walk_so_far(path: Path) -> "Walk":

@@ -10,10 +10,10 @@ for example:
 """
 
 import argparse
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from svfm_ros.commands.model_input import open_forecaster
 from svfm_ros.commands.output import progress
 from svfm_ros.commands.walk_input import TRAINED_ON, fingerprint, read_walks
 from svfm_ros.errors import DataError, UsageError
@@ -66,13 +66,8 @@ def run(args: argparse.Namespace) -> int:
 
 def _forecaster(args: argparse.Namespace, grid: "OccupancyGrid | None") -> "Forecaster":
     from svfm_ros.config.forecast import ForecastConfig
-    from svfm_ros.nodes.model_places import places_from
-    from svfm_ros.svfm.forecast import Forecaster
-    from svfm_ros.svfm.modelfile import load_walk_model
-    from svfm_ros.walks.places import load_places
 
-    file = load_walk_model(args.model)
-    places = load_places(args.places) if args.places else places_from(file.metrics)
-    if not len(places):
+    forecaster = open_forecaster(args.model, ForecastConfig(), args.places, grid)
+    if not len(forecaster.places):
         raise DataError(f"{args.model} knows no places: expected some, or a file of them with --places")
-    return Forecaster(file, places, replace(ForecastConfig(), frame=file.frame), grid)
+    return forecaster

@@ -143,7 +143,7 @@ def _windows(args: argparse.Namespace, given: WalkInput, old: "WalkModelFile | N
 
 def _places(args: argparse.Namespace, given: WalkInput, old: "WalkModelFile | None") -> "Places":
     """Named places first, then those known before, then new ones."""
-    from svfm_ros.nodes.model_places import places_from
+    from svfm_ros.svfm.modelplaces import places_from
     from svfm_ros.walks.places import find_places_of_walks, load_places
 
     known = load_places(args.places) if args.places else places_from(old.metrics if old else {})
@@ -176,8 +176,8 @@ def _judge(
     given: WalkInput, split: "WalkSplit", trained: "PathTrained", places: "Places", old: "WalkModelFile | None"
 ) -> "tuple[WalkModelFile, dict[str, Any]]":
     """The file to write and the figures to tell."""
-    from svfm_ros.nodes.model_places import places_to
     from svfm_ros.svfm.modelfile import Footprints, WalkModelFile
+    from svfm_ros.svfm.modelplaces import places_to
     from svfm_ros.svfm.pathtrain import as_batch, held_out_nll
 
     judged = as_batch(split.held_out)

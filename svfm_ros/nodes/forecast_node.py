@@ -33,10 +33,10 @@ from svfm_ros.nodes.diagnostics import ERROR, WARN, Diagnostics, Health, Latenci
 from svfm_ros.nodes.forecast_topics import ForecastTopics
 from svfm_ros.nodes.lifetime import run_node
 from svfm_ros.nodes.markers import MarkerStyle
-from svfm_ros.nodes.model_places import places_from
 from svfm_ros.nodes.pacing import Budget
 from svfm_ros.nodes.walk_so_far import WalkSoFar
 from svfm_ros.nodes.worker import Worker
+from svfm_ros.svfm.modelplaces import places_from
 from svfm_ros.walks.places import load_places
 
 if TYPE_CHECKING:  # torch takes seconds to load: the node is there before

@@ -127,7 +127,7 @@ def _old(task: Task, split: "WalkSplit") -> "WalkModelFile | None":
 
 def _places(task: Task, walks: "list[Walk]", old: "WalkModelFile | None") -> "Places":
     """Named places first, then those known before, then new ones."""
-    from svfm_ros.nodes.model_places import places_from
+    from svfm_ros.svfm.modelplaces import places_from
     from svfm_ros.walks.places import find_places_of_walks, load_places
 
     known = load_places(Path(task.places)) if task.places else places_from(old.metrics if old else {})
@@ -135,7 +135,7 @@ def _places(task: Task, walks: "list[Walk]", old: "WalkModelFile | None") -> "Pl
 
 
 def _as_data(places: "Places") -> dict[str, Any]:
-    from svfm_ros.nodes.model_places import places_to
+    from svfm_ros.svfm.modelplaces import places_to
 
     return places_to(places)
 

@@ -206,10 +206,7 @@ def _bounds(walks: Sequence[Walk], grid: OccupancyGrid | None) -> list[float]:
     """The floor that matters: what was walked on, and the known part of the map."""
     points = [w.xy for w in walks]
     if grid is not None:
-        rows, columns = np.nonzero(~np.isnan(grid.prob))
-        if len(rows):
-            cells = np.stack([columns, rows], axis=1) * grid.resolution_m
-            points.append(grid.T_map_grid.apply(cells[[*np.argmin(cells, 0), *np.argmax(cells, 0)]]))
+        points.append(grid.centres_of(~np.isnan(grid.prob)))
     every = np.concatenate(points)
     low, high = every.min(axis=0) - _MARGIN_M, every.max(axis=0) + _MARGIN_M
     return [round(float(v), 2) for v in (*low, *high)]

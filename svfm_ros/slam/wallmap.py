@@ -38,15 +38,9 @@ def local_map_from_grid(grid: OccupancyGrid) -> LocalMap:
     points[:, 2:4] = surfaces[:, 2:4] @ np.array([[c, s], [-s, c]])
     points[:, 4] = _WEIGHT
     target = local_map_of(points, np.zeros(2), WHOLE_DEPTH)
-    draw_free(target.pyramid, _centres(grid, free))
-    draw_walls(target.pyramid, _centres(grid, walls))
+    draw_free(target.pyramid, grid.centres_of(free))
+    draw_walls(target.pyramid, grid.centres_of(walls))
     return target
-
-
-def _centres(grid: OccupancyGrid, chosen: NDArray[np.bool_]) -> Array:
-    """Centres of the chosen cells in the map's frame ``(N, 2)``."""
-    rows, columns = np.nonzero(chosen)
-    return grid.T_map_grid.apply((np.stack([columns, rows], axis=1) + 0.5) * grid.resolution_m)
 
 
 @kernel

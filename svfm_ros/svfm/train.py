@@ -19,8 +19,8 @@ from torch import Tensor, nn
 from svfm_ros.config.options import to_mapping
 from svfm_ros.config.svfm import TrainConfig
 from svfm_ros.errors import DataError
-from svfm_ros.svfm.report import CurvePoint, Restart, TrainReport
 from svfm_ros.svfm.tensorfile import read_tensors, write_tensors
+from svfm_ros.svfm.trainreport import CurvePoint, Restart, TrainReport
 
 __all__ = ["Batch", "Objective", "Progress", "Trained", "train"]
 

@@ -121,8 +121,8 @@ def test_the_walk_so_far_begins_where_the_wearer_left():
 
 
 def test_a_forecast_survives_the_wire():
-    from svfm_ros.nodes.model_places import places_from
     from svfm_ros.svfm.forecast import Forecaster
+    from svfm_ros.svfm.modelplaces import places_from
 
     places = places_from(tiny_file().metrics)
     forecast = Forecaster(tiny_file(), places).forecast((0.0, 0.0), START_NS)

@@ -36,8 +36,8 @@ def fill_store(path, made):
 def tiny_file():
     """A model file with its place inside."""
     from svfm_ros.config.forecast import PathTrainConfig, WalkModelConfig
-    from svfm_ros.nodes.model_places import places_to
     from svfm_ros.svfm.modelfile import Footprints, WalkModelFile
+    from svfm_ros.svfm.modelplaces import places_to
     from svfm_ros.svfm.pathtrain import as_batch, train_paths
     from svfm_ros.walks.windows import make_windows
 

@@ -1,0 +1,26 @@
+"""A model as commands take it: its file, places with names if someone gave them, and the map whose walls count."""
+
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from svfm_ros.config.forecast import ForecastConfig
+    from svfm_ros.datatypes import OccupancyGrid
+    from svfm_ros.svfm.forecast import Forecaster
+
+__all__ = ["open_forecaster"]
+
+
+def open_forecaster(
+    model: Path, config: "ForecastConfig", places: Path | None = None, grid: "OccupancyGrid | None" = None
+) -> "Forecaster":
+    """Asks in the model's own frame; without a file of places, those that travel with the model."""
+    from svfm_ros.svfm.forecast import Forecaster
+    from svfm_ros.svfm.modelfile import load_walk_model
+    from svfm_ros.svfm.modelplaces import places_from
+    from svfm_ros.walks.places import load_places
+
+    file = load_walk_model(model)
+    known = load_places(places) if places else places_from(file.metrics)
+    return Forecaster(file, known, replace(config, frame=file.frame), grid)
