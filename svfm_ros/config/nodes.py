@@ -133,7 +133,7 @@ class TrainerNodeConfig:
     look_s: float = option(30.0, "look into the store for walks of other programs so often, s", low=1.0, high=86400.0)
     held_out_share: float = option(0.2, "share of the walks a model is judged on", low=0.05, high=0.5)
     slack: float = option(0.02, "a model this much worse on held-out walks is no worse, nats per step", low=0.0)
-    niceness: int = option(10, "how far training stands back for others", low=0, high=19, read_only=True)
+    niceness: int = option(19, "how far training stands back for others", low=0, high=19, read_only=True)
     windows: WindowsConfig = field(default_factory=WindowsConfig)
     fields: WalkModelConfig = field(default_factory=WalkModelConfig)
     training: PathTrainConfig = field(default_factory=PathTrainConfig)

@@ -129,6 +129,7 @@ class ForecastNode(ConfiguredNode[ForecastNodeConfig]):
     # The thread that loads models
 
     def _load(self, announced: Announcement) -> None:
+        from svfm_ros.svfm.device import pick_device
         from svfm_ros.svfm.forecast import Forecaster
         from svfm_ros.svfm.modelfile import load_walk_model
 
@@ -136,13 +137,14 @@ class ForecastNode(ConfiguredNode[ForecastNodeConfig]):
             current = self._forecaster
         if current is not None and announced.model_id and announced.model_id == current.model_id:
             return
-        file = load_walk_model(announced.file)
+        device = pick_device(self.config.device)
+        file = load_walk_model(announced.file, device)
         places = self._places if self._places is not None else places_from(file.metrics)
         config = dataclasses.replace(self.config.forecast, frame=file.frame)
         forecaster = Forecaster(file, places, config)
         with self._swapping:
             self._forecaster, self._announced, self._map_is_new = forecaster, announced, self._map is not None
-        self._model_problem = ""
+        self._model_problem, self._device = "", str(device)
         self.get_logger().info(f"model {forecaster.model_id}, from {file.footprints.walks} walks: {announced.path}")
 
     def _say_model(self, error: Exception) -> None:

@@ -29,7 +29,7 @@ __all__ = [
 
 FINAL_CODES = frozenset({0, 2})
 """Exit codes after which a node is not started again: it is done, or its input is not usable."""
-RESPAWN_S = 0.5
+RESPAWN_S = 0.25
 PARENT_VARIABLE = "SVFM_PARENT"
 """Names, in the environment of a node's process, the one that started it: the node ends when that one goes."""
 

@@ -29,6 +29,7 @@ __all__ = ["StopRequests", "follow_parent", "ros_context", "run_node", "say", "s
 
 UNUSABLE = 2
 _PARENT_CHECK_S = 0.5
+_SWITCH_S = 0.001  # threads that draw or write must not hold up the one that answers; Python's own is five times that
 
 
 def run_node(name: str, make: Callable[[], ConfiguredNode[Any]], args: Sequence[str] | None = None) -> int:
@@ -52,6 +53,7 @@ def ros_context(args: Sequence[str] | None = None) -> Iterator["StopRequests"]:
 
     Until ``settle`` is called on what this yields, they also interrupt the main thread: making a node may take long.
     """
+    sys.setswitchinterval(_SWITCH_S)
     asked = StopRequests()
     before = {s: signal.signal(s, asked) for s in (signal.SIGINT, signal.SIGTERM)}
     follow_parent()

@@ -141,6 +141,7 @@ class TrainerNode(ConfiguredNode[TrainerNodeConfig]):
             held_out_share=config.held_out_share,
             slack=config.slack,
             niceness=config.niceness,
+            device=config.device,
             windows=config.windows,
             fields=config.fields,
             training=config.training,

@@ -5,6 +5,7 @@ the new one in the old one's place, in one step, only when it is no worse. What 
 Whoever is killed at whatever moment, the file is a whole model. No ROS in here.
 """
 
+import contextlib
 import json
 import os
 import sys
@@ -37,7 +38,8 @@ class Task:
     resident: str = option("", "whose walks; empty: everyone's")
     held_out_share: float = option(0.2, "share of the walks to judge by", low=0.05, high=0.5)
     slack: float = option(0.02, "this much worse is no worse, nats per step", low=0.0)
-    niceness: int = option(10, "how far to stand back", low=0, high=19)
+    niceness: int = option(19, "how far to stand back", low=0, high=19)
+    device: str = option("cpu", "where to train: auto, cpu or cuda:N")
     windows: WindowsConfig = field(default_factory=WindowsConfig)
     fields: WalkModelConfig = field(default_factory=WalkModelConfig)
     training: PathTrainConfig = field(default_factory=PathTrainConfig)
@@ -69,6 +71,7 @@ class Teller:
 
 def train(task: Task, teller: Teller) -> None:
     """Learn, judge, and replace the model if that does not make things worse."""
+    from svfm_ros.svfm.device import pick_device
     from svfm_ros.svfm.modelfile import Footprints, WalkModelFile, save_walk_model
     from svfm_ros.svfm.pathtrain import as_batch, held_out_nll, train_paths
     from svfm_ros.walks.windows import make_windows, split_by_walk
@@ -79,7 +82,14 @@ def train(task: Task, teller: Teller) -> None:
     judged = as_batch(split.held_out, _ended(split.held_out))
     old = _old(task, split)
     teller.tell("begin", walks=len(walks), held_out=len(split.held_out), steps=task.training.steps)
-    trained = train_paths(as_batch(split.train), windows.dt_s, task.fields, task.training, progress=teller.progress)
+    trained = train_paths(
+        as_batch(split.train),
+        windows.dt_s,
+        task.fields,
+        task.training,
+        progress=teller.progress,
+        device=pick_device(task.device),
+    )
     new_nll = held_out_nll(trained.model, judged)
     old_nll = None if old is None else held_out_nll(old.model, judged)
     places = _places(task, walks, old)
@@ -140,12 +150,19 @@ def _as_data(places: "Places") -> dict[str, Any]:
     return places_to(places)
 
 
+def _stand_back(niceness: int) -> None:
+    """Live nodes come first: their answers are due within milliseconds, a model within minutes."""
+    os.nice(niceness)
+    with contextlib.suppress(OSError, AttributeError):  # where the system has no such thing
+        os.sched_setscheduler(0, os.SCHED_BATCH, os.sched_param(0))
+
+
 def main() -> int:
     """Do the task on standard input."""
     teller = Teller(sys.stdout)
     try:
         task = from_mapping(Task, json.load(sys.stdin))
-        os.nice(task.niceness)
+        _stand_back(task.niceness)
         train(task, teller)
     except SvfmError as error:
         teller.tell("failed", reason=str(error))

@@ -8,7 +8,8 @@ for a good reason. Without this, fields share walks or die, and what a field say
 import math
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
+from typing import TypeVar
 
 import numpy as np
 import torch
@@ -25,6 +26,8 @@ from svfm_ros.svfm.pathlik import WalkBatch, filter_walks, log_likelihood
 from svfm_ros.svfm.walkmodel import WalkModel
 
 __all__ = ["PathTrained", "as_batch", "group_ends", "held_out_nll", "train_paths"]
+
+T = TypeVar("T", WalkBatch, Anchors)
 
 _HELD = 1e4  # nats against following another group's field while fields are sorted: more than a walk can gain
 _START_STEPS, _START_RATE = 120, 1e-2
@@ -82,11 +85,15 @@ def train_paths(
     *,
     start: WalkModel | None = None,
     progress: Callable[[int, float], None] | None = None,
+    device: torch.device | str = "cpu",
 ) -> PathTrained:
-    """Fit, and keep the likeliest of the restarts. With ``start``, training goes on from that model's weights."""
+    """Fit, and keep the likeliest of the restarts. With ``start``, training goes on from that model's weights.
+
+    ``device`` is where the steps are taken; walks come from the CPU, and the model is there in the end.
+    """
     model_config, config = model_config or WalkModelConfig(), config or PathTrainConfig()
     began = time.monotonic()
-    runs = [_one(walks, dt_s, model_config, config, r, start, progress) for r in range(config.restarts)]
+    runs = [_one(walks, dt_s, model_config, config, r, start, progress, device) for r in range(config.restarts)]
     best = min(runs, key=lambda run: run.nll)
     return replace(best, seconds=time.monotonic() - began)
 
@@ -99,13 +106,15 @@ def _one(
     restart: int,
     start: WalkModel | None,
     progress: Callable[[int, float], None] | None,
+    device: torch.device | str,
 ) -> PathTrained:
     seed = config.seed + restart * _SEEDS_PER_RESTART
     if start is None:
         model, group = _fresh(walks, dt_s, model_config, seed)
     else:
         model, group = _copy(start), None
-    curve = _fit(model, walks, group, config, seed, progress)
+    curve = _fit(model.to(device), _moved(walks, device), group, config, seed, progress)
+    model.cpu()
     fit_gate(model, walks, seed % 2**31)
     with torch.no_grad():
         nll = held_out_nll(model, walks)
@@ -163,8 +172,9 @@ def _fit(
     generator = torch.Generator().manual_seed(seed)
     moves = walks.steps.sum()
     curve: list[float] = []
-    anchors = None if group is None else draw_anchors(walks, group, model, generator)
-    if anchors is not None:
+    anchors = None if group is None else draw_anchors(_moved(walks, "cpu"), group, model, generator)
+    if group is not None and anchors is not None:
+        group, anchors = group.to(walks.xy.device), _moved(anchors, walks.xy.device)
         _start_fields(model, anchors)
     good = {name: x.clone() for name, x in model.state_dict().items()}
     model.train()
@@ -191,6 +201,11 @@ def _fit(
     return curve
 
 
+def _moved(tensors: T, device: torch.device | str) -> T:
+    """A dataclass of tensors, all of them on that device."""
+    return replace(tensors, **{f.name: getattr(tensors, f.name).to(device) for f in fields(tensors)})
+
+
 def _start_fields(model: WalkModel, anchors: Anchors) -> None:
     """Lay the fields onto the anchors before anything else is learned."""
     optimiser = torch.optim.Adam(model.fields.parameters(), lr=_START_RATE)
@@ -210,15 +225,15 @@ def _held(group: Tensor, components: int, step: int, config: PathTrainConfig) ->
 def _shifted(walks: WalkBatch, jitter_m: float, generator: torch.Generator) -> WalkBatch:
     if jitter_m == 0.0:
         return walks
-    shift = jitter_m * torch.randn(len(walks.xy), 1, 2, generator=generator)
+    shift = jitter_m * torch.randn(len(walks.xy), 1, 2, generator=generator).to(walks.xy.device)
     return replace(walks, xy=walks.xy + shift)
 
 
 def _penalty(model: WalkModel, config: PathTrainConfig) -> Tensor:
     """A Gaussian prior on the weights, in nats: it weighs less the more walks there are. Biases go free."""
-    fields = [w for w, _ in model.fields.net.weights()[1:]]  # the first layer sets how fine a detail is seen
+    nets = [w for w, _ in model.fields.net.weights()[1:]]  # the first layer sets how fine a detail is seen
     ends = [w for w, _ in model.ends.weights()]
-    return config.decay * _squares(fields) + config.end_decay * _squares(ends)
+    return config.decay * _squares(nets) + config.end_decay * _squares(ends)
 
 
 def _squares(weights: list[Tensor]) -> Tensor:

@@ -39,8 +39,10 @@ class FieldTable:
         cell_m = max(_CELL_M, float(size.max()) / _MOST_CELLS)
         nx, ny = (int(n) for n in np.ceil(size / cell_m) + 1)
         x, y = np.meshgrid(low[0] + cell_m * np.arange(nx), low[1] + cell_m * np.arange(ny), indexing="ij")
-        nodes = torch.as_tensor(np.stack([x, y], axis=-1).reshape(-1, 2), dtype=torch.float32)
-        rows = _evaluate(model, nodes.to(model.shift.device))  # (nodes, K, 10)
+        nodes = torch.as_tensor(
+            np.stack([x, y], axis=-1).reshape(-1, 2), dtype=torch.float32, device=model.shift.device
+        )
+        rows = _evaluate(model, nodes)  # (nodes, K, 10)
         cells = np.ascontiguousarray(rows.transpose(1, 0, 2).reshape(-1, rows.shape[-1]))
         return cls(cells, low.astype(np.float32), cell_m, (model.config.components, nx, ny))
 
