@@ -129,6 +129,7 @@ class ForecastNode(ConfiguredNode[ForecastNodeConfig]):
     # The thread that loads models
 
     def _load(self, announced: Announcement) -> None:
+        from svfm_ros.svfm.density import density_grid
         from svfm_ros.svfm.device import pick_device
         from svfm_ros.svfm.forecast import Forecaster
         from svfm_ros.svfm.modelfile import load_walk_model
@@ -142,6 +143,7 @@ class ForecastNode(ConfiguredNode[ForecastNodeConfig]):
         places = self._places if self._places is not None else places_from(file.metrics)
         config = dataclasses.replace(self.config.forecast, frame=file.frame)
         forecaster = Forecaster(file, places, config)
+        density_grid(forecaster.warm_up().samples_xy, config.cell_m)
         with self._swapping:
             self._forecaster, self._announced, self._map_is_new = forecaster, announced, self._map is not None
         self._model_problem, self._device = "", str(device)

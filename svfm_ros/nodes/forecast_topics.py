@@ -11,7 +11,6 @@ from svfm_ros.datatypes import Forecast, Places
 from svfm_ros.nodes import convert, shapes
 from svfm_ros.nodes.markers import MarkerStyle, clear_shapes, endpoint_shapes, path_shapes
 from svfm_ros.nodes.samples import to_cloud, to_summary
-from svfm_ros.svfm.density import density_grid
 
 __all__ = ["ForecastTopics"]
 
@@ -32,6 +31,8 @@ class ForecastTopics:
 
     def show(self, forecast: Forecast, places: Places, style: MarkerStyle, cell_m: float) -> None:
         """Replace what was shown before."""
+        from svfm_ros.svfm.density import density_grid  # compiled code: loaded with the first model, not with the node
+
         canvas = style.canvas(forecast)
         self._paths.publish(shapes.to_wire(path_shapes(forecast, places, style), canvas))
         self._endpoints.publish(shapes.to_wire(endpoint_shapes(forecast, places, style), canvas))

@@ -3,6 +3,7 @@
 import json
 
 import pytest
+from diagnostic_msgs.msg import DiagnosticArray
 from nav_msgs.msg import Path
 from roslive import PATIENCE_S
 from simbag import recorded
@@ -13,18 +14,24 @@ from visualization_msgs.msg import Marker, MarkerArray
 pytestmark = pytest.mark.ros
 
 
+def has_a_model(message):
+    return any(v.key == "model" and v.value != "none" for s in message.status for v in s.values)
+
+
 def test_a_recording_becomes_forecasts_on_the_map(start, listener, latched, tmp_path):
     recorder, recording = recorded()
     recorder.write(recording, tmp_path / "bag")
     model = save_tiny(tmp_path / "model.pt")  # of walks that begin where the map does
     paths = listener.collect(MarkerArray, "forecast/paths", latched)
     summaries = listener.collect(String, "forecast/summary", latched)
+    said = listener.collect(DiagnosticArray, "/diagnostics")
     walks = listener.collect(Path, "walk", latched)
     sim_time = ["-p", "use_sim_time:=true"]
     nodes = [
         start("-m", "svfm_ros.nodes.forecast_node", "--ros-args", *sim_time, "-p", f"model:={model}"),
         start("-m", "svfm_ros.nodes.slam_node", "--ros-args", *sim_time, "-p", "recorder.dwell_time_s:=3.0"),
     ]
+    said.wait_for(has_a_model)  # in a fresh clone it is compiled for
     start("-m", "svfm_ros.nodes.player", tmp_path / "bag", "--rate", 3, "--topics", "scan", "--wait-for", "scan")
 
     drawn = paths.wait_for(lambda m: any(s.type == Marker.LINE_LIST for s in m.markers))

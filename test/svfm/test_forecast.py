@@ -97,6 +97,14 @@ def test_the_same_walk_asked_about_at_two_hours_gives_what_each_alone_would(save
     assert moved_on.shares == fresh.forecast((1.9, 0.3), NOON_NS, walk_so_far=longer).shares
 
 
+def test_warming_up_changes_nothing(saved: WalkModelFile):
+    warm, cold = Forecaster(saved, PLACES), Forecaster(saved, PLACES)
+    warm.warm_up()
+    np.testing.assert_array_equal(
+        warm.forecast((0.0, 0.0), NOON_NS).samples_xy, cold.forecast((0.0, 0.0), NOON_NS).samples_xy
+    )
+
+
 def test_same_seed_same_paths_and_another_seed_others(forecaster: Forecaster):
     one, same, other = (forecaster.forecast((0.0, 0.0), NOON_NS, seed=s, samples=20) for s in (3, 3, 4))
     np.testing.assert_array_equal(one.samples_xy, same.samples_xy)
