@@ -53,6 +53,7 @@ setup(
         "numba",
         "numpy",
         "open3d",
+        "pillow",
         "pyyaml",
         "rich",
         "rosbags",

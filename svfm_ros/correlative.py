@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from svfm_ros.compiled import kernel
 from svfm_ros.datatypes import Pose2
-from svfm_ros.pyramid import Pyramid, pyramid_from_grid, pyramid_from_points
+from svfm_ros.pyramid import Pyramid, pyramid_from_grid
 
 __all__ = [
     "Fit",
@@ -20,7 +20,6 @@ __all__ = [
     "Window",
     "ambiguity",
     "pyramid_from_grid",
-    "pyramid_from_points",
     "search",
     "search_sectors",
     "thinned",

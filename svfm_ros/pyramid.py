@@ -21,7 +21,6 @@ __all__ = [
     "draw_free",
     "draw_walls",
     "pyramid_from_grid",
-    "pyramid_from_points",
 ]
 
 Array = NDArray[np.float64]
@@ -59,15 +58,6 @@ def draw_walls(pyramid: Pyramid, points: Array) -> None:
     """Draw wall points ``(N, 2)`` into level 0 and fill the levels above: the last step in making a pyramid."""
     _stamp_points(pyramid.levels[0], points, pyramid.origin, pyramid.resolution_m, _STAMP)
     _pool(pyramid.levels, pyramid.unknown)
-
-
-def pyramid_from_points(points: Array, resolution_m: float, depth: int) -> Pyramid:
-    """A pyramid around wall points ``(N, 2)``; ``depth`` levels, the top one with blocks of 2^(depth-1) cells."""
-    box = points if len(points) else np.zeros((1, 2))
-    margin_m = 2.0 * resolution_m
-    pyramid = blank(box.min(axis=0) - margin_m, box.max(axis=0) + margin_m, resolution_m, depth)
-    draw_walls(pyramid, points)
-    return pyramid
 
 
 def pyramid_from_grid(grid: OccupancyGrid, depth: int, unknown: int = 0) -> Pyramid:

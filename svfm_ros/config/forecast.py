@@ -75,7 +75,6 @@ class ForecastConfig:
     )
     elsewhere: str = option("elsewhere", "name for endpoints that are in no place")
     frame: str = option("map", "frame of positions")
-    time_zone: str = option("UTC", "IANA name of the zone the time of day is told in")
     cell_m: float = option(0.1, "cell of the density grid, metres", low=0.01, high=10.0)
     wall_redraws: int = option(4, "paths through walls are drawn anew at most so often; 0 lets them pass", low=0)
 

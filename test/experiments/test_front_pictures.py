@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
+from svfm_ros.cli import main
 from svfm_ros.errors import UsageError
 from svfm_ros.experiments import animation, front_pictures
 from svfm_ros.experiments.front_pictures import HomeModel
@@ -54,3 +55,9 @@ def test_the_percentages_are_those_of_the_forecast(home: HomeModel) -> None:
         texts = {t.get_text() for t in axis.texts}
         for name in ("kitchen", "landing", "study"):
             assert f"{name} {100 * shares[name]:.0f} %" in texts
+
+
+def test_a_picture_nobody_knows_is_refused(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    assert main(["pictures", "fence", "--out", str(tmp_path)]) == 2
+    assert "front, fields, hours, walk" in capsys.readouterr().err
+    assert not list(tmp_path.iterdir())
