@@ -20,7 +20,7 @@ class WalkModelConfig:
         0.5, "starts this near to each other have about the same habits, metres", low=0.05, high=50.0
     )
     doubt_walks: float = option(
-        40.0, "steps seen count half where a field was learned from this many walks, more where from more", low=0.0
+        80.0, "steps seen count half where a field was learned from this many walks, more where from more", low=0.0
     )
     hidden_layers: int = option(2, "hidden layers of each field's network", low=1, high=8, read_only=True)
     hidden_units: int = option(32, "units in each hidden layer", low=1, high=1024, read_only=True)
