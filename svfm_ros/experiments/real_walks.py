@@ -16,7 +16,7 @@ from svfm_ros.config.walks import WindowsConfig
 from svfm_ros.datatypes import Walk, WalkWindows
 from svfm_ros.errors import DataError
 from svfm_ros.experiments.comparators import Forecaster, Question
-from svfm_ros.walks.windows import fixed_length, make_windows
+from svfm_ros.walks.windows import make_windows
 
 __all__ = [
     "DT_S",
@@ -130,30 +130,6 @@ class Egocentric:
         """Turn, ask, turn back."""
         frame = _Frame.of(question.seen)
         return frame.out_of(self.inner.sample(replace(question, seen=frame.into(question.seen))))
-
-
-@dataclass(slots=True)
-class OnPieces:
-    """A forecaster that learns from pieces of tracks, evenly chosen, instead of whole ones."""
-
-    inner: Forecaster
-    length: int
-    most: int
-    name: str = field(init=False)
-
-    def __post_init__(self) -> None:
-        self.name = self.inner.name
-
-    def fit(self, walks: WalkWindows) -> None:
-        """Cut and learn."""
-        pieces = fixed_length(walks, self.length, 2)
-        if len(pieces) > self.most:
-            pieces = pieces.select(np.linspace(0, len(pieces) - 1, self.most).astype(int))
-        self.inner.fit(replace(pieces, walk_ids=tuple(f"piece-{i}" for i in range(len(pieces)))))
-
-    def sample(self, question: Question) -> Array:
-        """As it is."""
-        return self.inner.sample(question)
 
 
 @dataclass(frozen=True, slots=True)
