@@ -3,8 +3,9 @@
 Two protocols. *In the scene*: the first 70 % of the tracks are learned, later ones are asked about; 8 positions are
 seen (3.2 s), 12 are asked for (4.8 s); sampled NLL and energy distance against all comparators. In open scenes people
 also walk where no habit leads: half of our samples are those of a free walker, one more stochastic field whose
-direction is the walker's own. *Leave one scene out* (ETH/UCY, 8 past, 12 future, best of 20): a place one has never seen is no place to know habits in, so all
-forecasters work in the walker's own frame there; minADE20 and minFDE20 stand beside what others published.
+direction is the walker's own. *Leave one scene out* (ETH/UCY, 8 past, 12 future, best of 20): a place one has never
+seen is no place to know habits in, so all forecasters work in the walker's own frame there; minADE20 and minFDE20 stand
+beside what others published.
 """
 
 import argparse

@@ -22,7 +22,6 @@ __all__ = [
     "DT_S",
     "ETH_UCY",
     "Egocentric",
-    "OnPieces",
     "as_windows",
     "load_edinburgh",
     "load_eth_ucy",
