@@ -67,11 +67,11 @@ class Processes:
     """The nodes, each in a process; one that dies is started again, as launch would."""
 
     def __init__(self, out, parameters):
-        store = out / "store"
+        lessons = out / "lessons"
         given = {
-            "slam_node": {"store": store, "recorder.dwell_time_s": 3.0},
-            "trainer_node": {"store": store, "slack": 9.0},
-            "forecast_node": {"model": store / "model.pt", "recorder.dwell_time_s": 3.0},
+            "slam_node": {"store": out / "store", "recorder.dwell_time_s": 3.0},
+            "trainer_node": {"store": lessons, "slack": 9.0},
+            "forecast_node": {"model": lessons / "model.pt", "recorder.dwell_time_s": 3.0},
         }
         self._arguments = {n: ros_arguments({**given[n], **parameters.get(n, {})}) for n in NODES}
         self._out = out

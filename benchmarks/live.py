@@ -50,7 +50,7 @@ def main(argv=None):
 def latency(out, args):
     """How long after a scan its pose and its forecast are there."""
     scans = record_tour(out / "bag", args.seconds, args.seed)
-    learn_first(out / "store")
+    learn_first(out / "lessons")
     with Watch() as watch, Processes(out, {"trainer_node": TRAIN_ALWAYS}) as nodes:
         player = begin(watch, nodes, out, 1.0)
         busy = 0
@@ -81,7 +81,7 @@ def kills(out, args):
     """What a kill costs."""
     every_s = 6.0
     record_tour(out / "bag", 10.0 + every_s * (args.kills + 1), args.seed)
-    learn_first(out / "store")
+    learn_first(out / "lessons")
     away, maps = [], []
     rng = random.Random(args.seed)
     with Watch() as watch, Processes(out, {"trainer_node": TRAIN_ALWAYS}) as nodes:
@@ -119,7 +119,7 @@ def kills(out, args):
 def long(out, args):
     """Half an hour: does memory stay, do all scans count, is a forecast ever old?"""
     scans = record_life(out / "bag", 60.0 * args.minutes, args.seed)
-    learn_first(out / "store")
+    learn_first(out / "lessons")
     memory, ages = [], []
     with Watch() as watch, Processes(out, {}) as nodes:
         player = begin(watch, nodes, out, args.rate)

@@ -5,6 +5,7 @@ Taking the state between two scans is quick; a thread of its own writes it. What
 
 import time
 from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 
 from svfm_ros.errors import DataError, UsageError
@@ -14,9 +15,10 @@ from svfm_ros.slam.slam import Slam
 from svfm_ros.slam.state import SlamState, write_state
 from svfm_ros.slam.statefile import read_state
 
-__all__ = ["MapMemory", "state_path"]
+__all__ = ["KeptMap", "MapMemory", "state_path"]
 
 _NAME = "map.state"
+_RECENT_S = 600.0
 
 
 def state_path(state: str, store: str, given_map: str) -> Path | None:
@@ -31,45 +33,75 @@ def state_path(state: str, store: str, given_map: str) -> Path | None:
     return path
 
 
+@dataclass(frozen=True, slots=True)
+class KeptMap:
+    """A map of before, and whether its frame is that of the house."""
+
+    state: SlamState
+    in_house_frame: bool
+
+
 class MapMemory:
-    """One file; without a path nothing is kept. ``period_s`` is how often it is written, 0: never."""
+    """Without a path nothing is kept. ``period_s`` is how often it is written, 0: never.
+
+    The house's map has one file for ever. A map in a frame of its own has another one beside it, which ends with its
+    session: only what was killed a moment ago goes on with it.
+    """
 
     def __init__(self, path: Path | None, period_s: float, on_error: Callable[[Exception], None]) -> None:
         self._path = path if period_s > 0.0 else None
         self._period_s = period_s
         self._next_s = 0.0
-        self._worker: Worker[SlamState] = Worker("keep the map", self._write, capacity=1, on_error=on_error)
+        self._worker: Worker[tuple[Path, SlamState]] = Worker(
+            "keep the map", self._write, capacity=1, on_error=on_error
+        )
 
     @property
     def is_kept(self) -> bool:
         """Whether there is a file at all."""
         return self._path is not None
 
-    def read(self) -> SlamState | None:
+    def read(self) -> KeptMap | None:
         """The map of before, None if there is none; a file that cannot be used is put aside and said so."""
-        if self._path is None or not self._path.exists():
+        if self._path is None:
             return None
-        try:
-            return read_state(self._path)
-        except DataError as error:
-            aside = self._path.with_suffix(".unusable")
-            self._path.replace(aside)
-            raise DataError(f"{error}; it is put aside as {aside.name}, and a new map is made") from error
+        session = _session(self._path)
+        if session.exists() and time.time() - session.stat().st_mtime < _RECENT_S:
+            return KeptMap(_read(session), in_house_frame=False)
+        return KeptMap(_read(self._path), in_house_frame=True) if self._path.exists() else None
 
-    def keep(self, engine: Engine) -> None:
+    def keep(self, engine: Engine, in_house_frame: bool) -> None:
         """Write the map if it is time to; to be called between two scans."""
         if self._path is None or not isinstance(engine, Slam) or time.monotonic() < self._next_s:
             return
         self._next_s = time.monotonic() + self._period_s
         if not engine.is_seeking:  # until the place is found the map is as it was
-            self._worker.put(engine.state())
+            self._worker.put((self._path if in_house_frame else _session(self._path), engine.state()))
 
-    def close(self, engine: Engine) -> None:
-        """Write the map a last time."""
+    def close(self, engine: Engine, in_house_frame: bool) -> None:
+        """Write the house's map a last time; any other has had its day."""
         self._next_s = 0.0
-        self.keep(engine)
+        if in_house_frame:
+            self.keep(engine, in_house_frame)
         self._worker.stop(timeout_s=10.0, finish=True)
+        if self._path is not None:
+            _session(self._path).unlink(missing_ok=True)
 
-    def _write(self, state: SlamState) -> None:
-        if self._path is not None and len(state):
-            write_state(state, self._path)
+    @staticmethod
+    def _write(job: tuple[Path, SlamState]) -> None:
+        path, state = job
+        if len(state):
+            write_state(state, path)
+
+
+def _session(path: Path) -> Path:
+    return path.with_suffix(".session")
+
+
+def _read(path: Path) -> SlamState:
+    try:
+        return read_state(path)
+    except DataError as error:
+        aside = path.with_suffix(".unusable")
+        path.replace(aside)
+        raise DataError(f"{error}; it is put aside as {aside.name}, and a new map is made") from error

@@ -30,14 +30,13 @@ from svfm_ros.nodes.base import ConfiguredNode
 from svfm_ros.nodes.cloud import from_point_cloud
 from svfm_ros.nodes.diagnostics import ERROR, WARN, Diagnostics, Health, Latencies, RateMeter, worst
 from svfm_ros.nodes.lifetime import run_node
-from svfm_ros.nodes.map_memory import MapMemory, state_path
+from svfm_ros.nodes.map_memory import KeptMap, MapMemory, state_path
 from svfm_ros.nodes.pictures import Pictures
 from svfm_ros.nodes.slam_engine import Engines, given_map, warm_up
 from svfm_ros.nodes.tracking import Tracked, Tracking
 from svfm_ros.nodes.transforms import Transforms
 from svfm_ros.nodes.walk_keeper import WalkKeeper
 from svfm_ros.nodes.worker import Worker
-from svfm_ros.slam.state import SlamState
 
 __all__ = ["SlamNode", "main", "make"]
 
@@ -78,10 +77,21 @@ class SlamNode(ConfiguredNode[SlamNodeConfig]):
         frames = (config.map_frame, config.odom_frame, config.base_frame)
         self._transforms = Transforms(self, *frames) if config.publish_tf else None
         kept = self._kept_map()
+        self._goes_on = kept is not None
         self._keeper = WalkKeeper(
-            self, config.store, config.map_frame, placed=self._given_map is not None, resumed=kept is not None
+            self,
+            config.store,
+            config.map_frame,
+            placed=self._given_map is not None,
+            resumed=kept is not None and kept.in_house_frame,
         )
-        engines = Engines(config.slam, self._given_map, kept=kept, keeps_map=self._memory.is_kept, background=True)
+        engines = Engines(
+            config.slam,
+            self._given_map,
+            kept=kept.state if kept is not None else None,
+            keeps_map=self._memory.is_kept,
+            background=True,
+        )
         self._tracking = Tracking(config, engines)
         self._pictures = Pictures(self, lambda: self.config, self._given_map, self._say_error)
         self._worker: Worker[_Arrived | _Command] = Worker(
@@ -97,15 +107,15 @@ class SlamNode(ConfiguredNode[SlamNodeConfig]):
             self.create_service(Trigger, f"~/{name}", self._between_scans(work), callback_group=group)
         Diagnostics(self, "slam", self._health)
 
-    def _kept_map(self) -> SlamState | None:
+    def _kept_map(self) -> KeptMap | None:
         try:
-            state = self._memory.read()
+            kept = self._memory.read()
         except DataError as error:
             self.get_logger().error(str(error))
             return None
-        if state is not None:
-            self.get_logger().info(f"going on with the map of before, {len(state)} keyframes")
-        return state
+        if kept is not None:
+            self.get_logger().info(f"going on with the map of before, {len(kept.state)} keyframes")
+        return kept
 
     def _begin_when_warm(self) -> None:
         """Listen only when scans can be placed at once: a player waits for that."""
@@ -122,8 +132,7 @@ class SlamNode(ConfiguredNode[SlamNodeConfig]):
         self._worker.stop(timeout_s=2.0)  # it may be compiling
         for walk in self._tracking.close():
             self._keeper.keep(walk)
-        if self._keeper.in_house_frame:
-            self._memory.close(self._tracking.engine)
+        self._memory.close(self._tracking.engine, self._keeper.in_house_frame)
         self._keeper.close()
         self._pictures.close()
         super().close()
@@ -181,8 +190,7 @@ class SlamNode(ConfiguredNode[SlamNodeConfig]):
             self._keeper.keep(walk)
         if not tracked.map_kept:  # the walks that came with it still belong to the map before
             self._keeper.start_over()
-        if self._keeper.in_house_frame:
-            self._memory.keep(self._tracking.engine)
+        self._memory.keep(self._tracking.engine, self._keeper.in_house_frame)
         self._pictures.order(self._tracking, tracked.update.stamp_ns, tracked.update.map_changed)
 
     def _obey(self, command: _Command) -> None:
@@ -225,7 +233,8 @@ class SlamNode(ConfiguredNode[SlamNodeConfig]):
 
     def _warm_up(self) -> str:
         """Show the map of before, and compile before the first scan is due."""
-        self._pictures.order(self._tracking, self.get_clock().now().nanoseconds, map_changed=True)
+        if self._goes_on:
+            self._pictures.order(self._tracking, self.get_clock().now().nanoseconds, map_changed=True)
         warm_up(self.config)
         return "warm"
 

@@ -1,5 +1,7 @@
 """The map survives: a restart goes on with it, in the same frame, and so does a recording that begins again."""
 
+import time
+
 import numpy as np
 import pytest
 from simbag import scans_and_truth
@@ -29,15 +31,15 @@ def state(tmp_path_factory):
     until = len(scans) - 60
     for scan in scans[:until]:
         tracking.add(scan)
-        memory.keep(tracking.engine)
-    memory.close(tracking.engine)  # killed right here: nothing else is done
+        memory.keep(tracking.engine, in_house_frame=True)
+    memory.close(tracking.engine, in_house_frame=True)
     assert not complaints
     return path, scans[until:], truth[until:]
 
 
 def resumed(path):
     memory, _ = memory_of(path)
-    return Tracking(CONFIG, Engines(CONFIG.slam, kept=memory.read(), keeps_map=True))
+    return Tracking(CONFIG, Engines(CONFIG.slam, kept=memory.read().state, keeps_map=True))
 
 
 def test_a_restart_goes_on_at_once_where_the_wearer_is(state):
@@ -79,6 +81,25 @@ def test_a_damaged_file_is_put_aside(tmp_path, state):
         memory.read()
     assert memory.read() is None
     assert (tmp_path / "map.unusable").exists()
+
+
+def test_a_map_of_its_own_lasts_as_long_as_its_session(tmp_path):
+    scans, _ = scans_and_truth()
+    path = tmp_path / "map.state"
+    path.write_bytes(b"the house")
+    memory, complaints = memory_of(path)
+    tracking = Tracking(CONFIG, Engines(CONFIG.slam))
+    tracking.add(scans[0])
+    memory.keep(tracking.engine, in_house_frame=False)
+    while not (tmp_path / "map.session").exists():
+        time.sleep(0.01)
+    killed, _ = memory_of(path)
+    assert not killed.read().in_house_frame
+    assert len(killed.read().state) == 1
+    memory.close(tracking.engine, in_house_frame=False)
+    assert [p.name for p in tmp_path.iterdir()] == ["map.state"]
+    assert path.read_bytes() == b"the house"
+    assert not complaints
 
 
 def test_where_it_is_kept(tmp_path):

@@ -99,7 +99,8 @@ def test_found_on_a_given_map(start, listener, latched, tmp_path):
     poses = listener.collect(PoseWithCovarianceStamped, "pose", 1000)
     walks = listener.collect(Path, "walk", latched)
     driver = Driver(listener)
-    slam(start, f"map:={tmp_path / 'house.yaml'}", f"store:={tmp_path / 'walks'}", "recorder.dwell_time_s:=3.0")
+    given = (f"map:={tmp_path / 'house.yaml'}", f"store:={tmp_path / 'walks'}", "recorder.dwell_time_s:=3.0")
+    slam(start, *given, "inbox:=1000")
     driver.wait(1)
     driver.send(scans)
     poses.wait(len(scans) - 40)  # a few steps are needed to find the place
