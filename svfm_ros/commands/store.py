@@ -9,7 +9,8 @@ for example:
   svfm store out/store --delete-resident mary
 
 --delete-resident removes the walks, where they were placed, and the models in the store's folder, for a model remembers
-where its walks went. Bags, models elsewhere, and copies of any of them are yours to delete; docs/privacy.md lists them.
+where its walks went; with the last person's walks also the map that was being made. Bags, models elsewhere, and copies
+of any of them are yours to delete; docs/privacy.md lists them.
 """
 
 import argparse
@@ -25,7 +26,8 @@ if TYPE_CHECKING:
 
 __all__ = ["add_arguments", "run"]
 
-_MODELS = "*.pt"
+_MODELS = ("*.pt",)
+_MAPS = ("*.state", "*.unusable")  # mapping under way, with the way of whoever wore the sensor
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -74,12 +76,21 @@ def _delete(store: "WalkStore", resident: str) -> list[str]:
     from svfm_ros import durable
 
     gone = store.delete_resident(resident)
-    models = sorted(store.path.glob(_MODELS))
-    for model in models:
-        durable.remove(model)
+    models, maps = _files(store, _MODELS), _files(store, _MAPS)
+    for path in models if len(store) else models + maps:
+        durable.remove(path)
     durable.sync_folder(store.path)
     lines = [f"{gone.walks} walks of {resident} deleted"]
-    lines += [f"{model} deleted: it was learned from these walks" for model in models]
+    lines += [f"{path} deleted: it was learned from these walks" for path in models]
+    if len(store):
+        kept = "is kept, for the others' walks lie in its frame; it holds the way of everyone who wore the sensor"
+        lines += [f"{path} {kept}" for path in maps]
+    else:
+        lines += [f"{path} deleted: it held the way of the wearer" for path in maps]
     return lines + [
         f"{path} is damaged, so nobody can tell whose it is: look at it yourself" for path in gone.unreadable
     ]
+
+
+def _files(store: "WalkStore", patterns: tuple[str, ...]) -> list[Path]:
+    return sorted(path for pattern in patterns for path in store.path.glob(pattern))
