@@ -1,5 +1,6 @@
 """The door for scans: what cannot be used is turned away with a reason, and counted."""
 
+import math
 from collections import Counter
 
 import numpy as np
@@ -10,6 +11,7 @@ from svfm_ros.datatypes import Scan
 __all__ = ["ScanGate"]
 
 _LONG_GAP_S = 2.0
+_LONGEST_SWEEP_S = 10.0
 _NEW_CLOCK = 5  # so many scans in a row from the past: the clock was set back for good
 
 
@@ -48,8 +50,12 @@ class ScanGate:
         ranges = np.asarray(scan.ranges)
         if ranges.ndim != 1 or ranges.size == 0 or ranges.dtype.kind not in "fiu":
             return "empty", f"expected a row of ranges, got an array of shape {ranges.shape} and type {ranges.dtype}"
-        if not (np.isfinite(scan.angle_min) and np.isfinite(scan.angle_step)) or scan.angle_step == 0.0:
+        if not (math.isfinite(scan.angle_min) and math.isfinite(scan.angle_step)) or scan.angle_step == 0.0:
             return "malformed", f"expected angles, got {scan.angle_min} and steps of {scan.angle_step}"
+        if not abs(scan.time_increment_s) * ranges.size <= _LONGEST_SWEEP_S:  # NaN fails as well
+            return "malformed", f"expected a sweep of seconds at most, got beams {scan.time_increment_s} s apart"
+        if math.isnan(scan.range_min) or math.isnan(scan.range_max):
+            return "malformed", f"expected a least and a greatest range, got {scan.range_min} and {scan.range_max}"
         if self._last_ns is None or scan.stamp_ns > self._last_ns:
             return "", ""
         if scan.stamp_ns == self._last_ns:

@@ -48,7 +48,6 @@ class Localiser:
         self._pose = Pose2()
         self._stamps_ns, self._poses, self._count = np.empty(256, dtype=np.int64), np.empty((256, 3)), 0
         self._placed_ns = self._sure_ns = 0
-        self._lost_scans = 0
 
     @property
     def is_placed(self) -> bool:
@@ -70,7 +69,7 @@ class Localiser:
             return self._seek(self._seeker, scan, hint)
         gap_s = max(0.0, (scan.stamp_ns - self._placed_ns) / NS_PER_S)
         tracked = self._tracker.track(cloud, self._target, self._pose, gap_s, hint)
-        if tracked.match.inlier_ratio < self.config.min_inlier_ratio:
+        if self._tracker.is_lost(tracked.match):
             return self._lose(scan, hint, tracked.match, gap_s)
         self._tracker.accept(tracked.match, self._pose, gap_s)
         self._place(scan, tracked.match)
@@ -128,13 +127,11 @@ class Localiser:
     def _lose(self, scan: Scan, hint: MotionHint | None, match: MatchResult, gap_s: float) -> SlamUpdate:
         """A scan that fits nowhere near has no pose; after several of them the search begins anew."""
         self.counters["lost"] += 1
-        self._lost_scans += 1
         self._tracker.lose(gap_s)
         self._rival = self._new_seeker()  # should it be found again near by, that may be chance
-        if self._lost_scans < _LOST_SCANS or gap_s < _LOST_S:
+        if self._tracker.lost_scans < _LOST_SCANS or gap_s < _LOST_S:
             return self._left_out(scan, f"lost: only {match.inlier_ratio:.0%} of the scan lies on the map")
         self.counters["lost_for_good"] += 1
-        self._lost_scans = 0
         self._seeker, self._rival = self._new_seeker(), None
         return self._seek(self._seeker, scan, hint)
 
@@ -144,7 +141,7 @@ class Localiser:
         self.counters["placed"] += 1
         n = self._count
         self._stamps_ns, self._poses = grown(self._stamps_ns, n + 1), grown(self._poses, n + 1)
-        self._pose, self._placed_ns, self._lost_scans = match.T_target_source, scan.stamp_ns, 0
+        self._pose, self._placed_ns = match.T_target_source, scan.stamp_ns
         self._stamps_ns[n], self._poses[n], self._count = scan.stamp_ns, self._pose.as_array(), n + 1
 
     def _update(self, scan: Scan, match: MatchResult | None, reason: str) -> SlamUpdate:

@@ -44,9 +44,9 @@ class Guess:
     spread_m: float  # standard deviations: most likely no farther than this
     spread_rad: float
 
-    def widened(self, T_map_scan: Pose2) -> "Guess":
-        """A window several times as large around another pose, and nothing known about velocity."""
-        reach_m, turn_rad = min(2.0 * self.reach_m + 0.5, 3.0), min(2.0 * self.turn_rad + 0.3, np.pi)
+    def widened(self, T_map_scan: Pose2, most_m: float) -> "Guess":
+        """A window several times as large around another pose, ``most_m`` at most, and nothing known about velocity."""
+        reach_m, turn_rad = min(2.0 * self.reach_m + 0.5, most_m), min(2.0 * self.turn_rad + 0.3, np.pi)
         return Guess(T_map_scan, reach_m, turn_rad, reach_m, turn_rad)
 
     def window(self) -> Window:

@@ -67,7 +67,6 @@ class Slam:
         self._ledger = Ledger()
         self._seeker: Seeker | None = None  # after a restart, while the place in the old map is not known
         self._placed_ns = 0
-        self._lost_scans = 0
         self._next_question = 0.0
 
     @classmethod
@@ -127,7 +126,7 @@ class Slam:
             return self._begin(scan, cloud, note)
         previous, gap_s = self.pose, max(0.0, (scan.stamp_ns - self._placed_ns) / NS_PER_S)
         tracked = self._tracker.track(cloud, self._local, previous, gap_s, hint)
-        if tracked.match.inlier_ratio < self.config.min_inlier_ratio:
+        if self._tracker.is_lost(tracked.match):
             return self._lose(scan, cloud, tracked.match, gap_s, correction)
         self._tracker.accept(tracked.match, previous, gap_s)
         is_keyframe = self._place(scan, tracked.cloud, tracked.match)
@@ -183,7 +182,6 @@ class Slam:
     def _place(self, scan: Scan, cloud: Cloud, match: MatchResult) -> bool:
         """Note the scan's pose; true if it became a keyframe."""
         self.counters["placed"] += 1
-        self._lost_scans = 0
         pose, newest = match.T_target_source.as_array(), len(self._keyframes) - 1
         moved = se2.relative(self._keyframes.poses[newest], pose)
         if self._is_keyframe(moved, match):
@@ -265,16 +263,14 @@ class Slam:
     ) -> SlamUpdate:
         """A scan that fits nowhere is not drawn; after several of them a new chain begins."""
         self.counters["lost"] += 1
-        self._lost_scans += 1
         self._tracker.lose(gap_s)
-        if self._lost_scans < _LOST_SCANS or gap_s < _LOST_S:
+        if self._tracker.lost_scans < _LOST_SCANS or gap_s < _LOST_S:
             reason = f"lost: only {match.inlier_ratio:.0%} of the scan lies on the map"
             return self._left_out(scan, reason, correction)
         return self._begin_chain(scan, cloud, "lost for good", correction)
 
     def _begin_chain(self, scan: Scan, cloud: Cloud, why: str, correction: Correction | None) -> SlamUpdate:
         self.counters["chains_begun"] += 1
-        self._lost_scans = 0
         self._tracker.restart()
         self._place_keyframe(scan, cloud, self.pose.as_array(), None)
         return self._update(scan, None, f"{why}: a new chain begins, its place is not known yet", correction, True)
@@ -312,7 +308,7 @@ class Slam:
 
     def _mainland(self) -> NDArray[np.bool_]:
         islands = self._keyframes.islands
-        return np.asarray(islands == np.argmax(np.bincount(islands)))
+        return np.asarray(islands == np.argmax(np.bincount(islands, minlength=1)))
 
     # ---- what is told
 

@@ -15,8 +15,10 @@ __all__ = ["Tracked", "Tracker"]
 
 Array = NDArray[np.float64]
 
-_DOUBTFUL = 0.6  # share of inliers below which a wider window is tried
+_DOUBTFUL = 0.6  # share of inliers below which a wider window is tried, and what it must have at least
 _BETTER = 0.15  # and by how much it must do better
+_FOUND_AGAIN = 0.75  # share of inliers at which a lost sensor is believed to be found
+_STEP_M, _WIDEST_M = 0.4, 3.0  # it reaches no farther than one can get in the time, and never farther than the second
 _START_SPREAD = np.array([0.01, 0.01, 0.002])
 
 
@@ -35,6 +37,7 @@ class Tracker:
     def __init__(self, config: SlamConfig) -> None:
         self._config = config
         self.motion = Motion(config)
+        self.lost_scans = 0  # in a row
         self.covariance = np.diag(_START_SPREAD**2)
 
     def track(
@@ -42,7 +45,7 @@ class Tracker:
     ) -> Tracked:
         """Place a scan that was undistorted with ``motion.twist``; whether the place is good is for others to say."""
         guess = self.motion.guess(T_map_previous, gap_s, hint)
-        match = self._match(cloud, target, guess, T_map_previous)
+        match = self._match(cloud, target, guess, T_map_previous, gap_s)
         if cloud.times_s[-1] > 0.0:  # the sweep took time: undo the motion that was found rather than the one guessed
             twist = self.motion.measured(T_map_previous.inverse() @ match.T_target_source, gap_s)
             cloud = undistorted(cloud, self.motion.twist, twist)
@@ -51,23 +54,33 @@ class Tracker:
 
     def accept(self, match: MatchResult, T_map_previous: Pose2, gap_s: float) -> None:
         """Go on from here: velocity and covariance."""
+        self.lost_scans = 0
         self.motion.update(T_map_previous.inverse() @ match.T_target_source, gap_s)
         predicted = self.covariance + self.motion.spread(gap_s)
         self.covariance = covariance_of(np.linalg.inv(predicted) + match.information)
 
+    def is_lost(self, match: MatchResult) -> bool:
+        """Whether the place found is none. Where the one before was none, more is needed to believe in one again."""
+        least = self._config.min_inlier_ratio
+        return match.inlier_ratio < (max(least, _FOUND_AGAIN) if self.lost_scans else least)
+
     def lose(self, gap_s: float) -> None:
         """The scan found no place: stand still, and know less."""
+        self.lost_scans += 1
         self.motion.forget()
         self.covariance = self.covariance + self.motion.spread(gap_s)
 
     def restart(self) -> None:
         """A new beginning, whose place is exact by definition."""
+        self.lost_scans = 0
         self.motion.forget()
         self.covariance = np.diag(_START_SPREAD**2)
 
-    def _match(self, cloud: Cloud, target: LocalMap, guess: Guess, T_map_previous: Pose2) -> MatchResult:
+    def _match(self, cloud: Cloud, target: LocalMap, guess: Guess, T_map_previous: Pose2, gap_s: float) -> MatchResult:
         match = lay(cloud, target, guess)
         if match.inlier_ratio >= _DOUBTFUL:
             return match
-        again = lay(cloud, target, guess.widened(T_map_previous))
-        return again if again.inlier_ratio > match.inlier_ratio + _BETTER else match
+        most_m = min(_STEP_M + 2.0 * self._config.max_speed_m_s * gap_s, _WIDEST_M)
+        again = lay(cloud, target, guess.widened(T_map_previous, most_m))
+        # In a wide window something always fits a little: a kidnapped sensor must not be taken for a quick one.
+        return again if again.inlier_ratio > max(match.inlier_ratio + _BETTER, _DOUBTFUL) else match

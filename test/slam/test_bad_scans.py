@@ -1,0 +1,139 @@
+"""Scans that are no use: counted, explained, never an exception, and the map stays whole."""
+
+from collections.abc import Callable
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from flats import FLAT, scan_at, scans_along, walk
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from svfm_ros.datatypes import Scan
+from svfm_ros.slam.metrics import absolute_error
+from svfm_ros.slam.slam import Slam
+
+WAY = walk((1.5, 1.2), (2.8, 3.2), (5.2, 3.2))
+SCANS = scans_along(FLAT, WAY)
+ANGLE = 2 * np.pi / 360
+
+
+def ranges_of(scan: Scan, ranges: np.ndarray) -> Scan:
+    return replace(scan, ranges=np.asarray(ranges, dtype=np.float32))
+
+
+USELESS: dict[str, tuple[Callable[[Scan], Scan], str]] = {
+    "all NaN": (lambda s: ranges_of(s, np.full(360, np.nan)), "few_echoes"),
+    "all inf": (lambda s: ranges_of(s, np.full(360, np.inf)), "few_echoes"),
+    "out of range": (lambda s: ranges_of(s, np.full(360, 80.0)), "few_echoes"),
+    "too near": (lambda s: ranges_of(s, np.full(360, 0.01)), "few_echoes"),
+    "negative": (lambda s: ranges_of(s, np.full(360, -1.0)), "few_echoes"),
+    "no beams": (lambda s: ranges_of(s, np.empty(0)), "empty"),
+    "one beam": (lambda s: ranges_of(s, np.ones(1)), "few_echoes"),
+    "a table": (lambda s: ranges_of(s, np.ones((2, 180))), "empty"),
+    "no beam times": (lambda s: replace(s, time_increment_s=float("nan")), "malformed"),
+    "a sweep of years": (lambda s: replace(s, time_increment_s=1e9), "malformed"),
+    "no greatest range": (lambda s: replace(s, range_max=float("nan")), "malformed"),
+    "no angles": (lambda s: replace(s, angle_step=float("nan")), "malformed"),
+    "stamp of the last": (lambda s: replace(s, stamp_ns=SCANS[19].stamp_ns), "doubles"),
+    "stamp before the last": (lambda s: replace(s, stamp_ns=SCANS[10].stamp_ns), "stamps_back"),
+}
+
+
+@pytest.mark.parametrize("what", USELESS)
+def test_useless_scans_are_counted_and_leave_no_trace(what: str) -> None:
+    spoil, counter = USELESS[what]
+    slam = Slam()
+    for scan in SCANS[:20]:
+        slam.add_scan(scan)
+    pose, placed = slam.pose, len(slam.trajectory())
+    update = slam.add_scan(spoil(SCANS[20]))
+    assert update.match is None
+    assert update.reason
+    assert slam.counters[counter] == 1
+    assert slam.counters["left_out"] == 1
+    assert slam.pose == pose
+    assert len(slam.trajectory()) == placed
+    for scan in SCANS[21:]:
+        assert slam.add_scan(scan).match is not None
+    slam.finish()
+    truth = np.delete(WAY, 20, axis=0)
+    assert absolute_error(slam.trajectory().poses, truth).worst_m < 0.05
+
+
+def test_a_scan_with_many_holes_is_used_as_it_is() -> None:
+    slam = Slam()
+    rng = np.random.default_rng(0)
+    for scan in SCANS:
+        ranges = scan.ranges.copy()
+        ranges[rng.random(360) < 0.4] = np.nan
+        ranges[rng.random(360) < 0.1] = np.inf
+        slam.add_scan(ranges_of(scan, ranges))
+    assert slam.counters["left_out"] == 0
+    assert absolute_error(slam.trajectory().poses, WAY).rmse_m < 0.02
+
+
+def test_a_changed_beam_count_is_told_and_tracking_goes_on() -> None:
+    slam = Slam()
+    beams = [360] * 20 + [720] * (len(WAY) - 20)
+    scans = [scan_at(FLAT, p, s.stamp_ns, beams=n) for p, s, n in zip(WAY, SCANS, beams, strict=True)]
+    updates = [slam.add_scan(s) for s in scans]
+    assert "from 360 to 720" in updates[20].reason
+    assert slam.counters["beam_count_changed"] == 1
+    assert all(u.match is not None for u in updates[1:])
+    assert absolute_error(slam.trajectory().poses, WAY).rmse_m < 0.02
+
+
+@pytest.mark.parametrize("gap_s", [0.5, 3.0, 3600.0])
+def test_a_gap_is_bridged(gap_s: float) -> None:
+    """The wearer took a few steps meanwhile, as far as a window reaches."""
+    slam = Slam()
+    late = [replace(s, stamp_ns=s.stamp_ns + round(gap_s * 1e9)) for s in SCANS[24:]]
+    for scan in [*SCANS[:20], *late]:
+        slam.add_scan(scan)
+    slam.finish()
+    assert slam.counters["islands_left_out"] == 0
+    assert slam.counters["gaps"] == (1 if gap_s > 2 else 0)
+    truth = np.delete(WAY, [20, 21, 22, 23], axis=0)
+    assert absolute_error(slam.trajectory().poses, truth).worst_m < 0.05
+
+
+def test_a_clock_that_was_set_back_for_good_is_accepted_in_the_end() -> None:
+    slam = Slam()
+    back = [replace(s, stamp_ns=s.stamp_ns - 100 * 10**9) for s in SCANS[20:]]
+    updates = [slam.add_scan(s) for s in [*SCANS[:20], *back]]
+    assert slam.counters["clock_set_back"] == 1
+    assert updates[-1].match is not None
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    st.lists(
+        st.tuples(
+            st.sampled_from([np.nan, np.inf, -np.inf, 0.0, -1.0, 0.5, 3.0, 1e9, 1e38]),
+            st.integers(0, 500),
+            st.integers(-(10**10), 10**10),
+            st.sampled_from([0.0, ANGLE, -ANGLE, 1.0, np.inf, np.nan]),
+            st.sampled_from([0.0, 1e-4, -1e-4, np.nan, 1e9]),
+        ),
+        min_size=1,
+        max_size=12,
+    )
+)
+def test_no_scan_whatever_makes_it_raise(parts: list[tuple[float, int, int, float, float]]) -> None:
+    slam = Slam()
+    slam.add_scan(SCANS[0])
+    for value, beams, stamp_ns, step, beam_s in parts:
+        ranges = np.full(beams, value, dtype=np.float32)
+        update = slam.add_scan(Scan(stamp_ns, ranges, -np.pi, step, 0.05, 20.0, 0.1, beam_s))
+        assert np.isfinite(update.T_map_base.as_array()).all()
+        assert np.isfinite(update.covariance).all()
+    slam.finish()
+    assert np.isfinite(slam.trajectory().poses).all()
+
+
+def test_no_scans_at_all() -> None:
+    slam = Slam()
+    slam.finish()
+    assert len(slam.trajectory()) == 0
+    assert slam.keyframes() == []

@@ -1,0 +1,130 @@
+"""Loop closure: a place that was seen before is recognised, others are not, and a wrong answer is taken back."""
+
+import numpy as np
+import pytest
+from flats import FLAT, OTHER, scan_at, scans_along, walk
+
+from svfm_ros import se2
+from svfm_ros.config.slam import SlamConfig
+from svfm_ros.datatypes import Constraint, Pose2
+from svfm_ros.slam.candidates import Query
+from svfm_ros.slam.keyframes import Keyframes
+from svfm_ros.slam.loops import LoopSearch
+from svfm_ros.slam.mapper import Job, Mapper
+from svfm_ros.slam.metrics import absolute_error
+from svfm_ros.slam.preprocess import cloud_from_scan
+from svfm_ros.slam.slam import Slam
+from svfm_ros.slam.submap import SubmapSpan, draw
+
+CONFIG = SlamConfig(local_keyframes=16, submap_keyframes=16, loop_group=8)
+ROUND = ((1.5, 1.2), (2.8, 3.2), (5.2, 3.2), (5.4, 1.5), (5.2, 3.2), (2.8, 3.2))
+STEP = np.diag([1e4, 1e4, 4e4])
+
+
+def keyframes_along(
+    walls: np.ndarray, truth: np.ndarray, believed: np.ndarray, into: Keyframes | None = None
+) -> Keyframes:
+    """Keyframes that saw what is true and lie where one believes."""
+    keyframes = into or Keyframes(CONFIG.keyframe_distance_m)
+    for pose, where in zip(truth, believed, strict=True):
+        k = len(keyframes)
+        cloud = cloud_from_scan(scan_at(walls, pose, k + 1, noise_m=0.01), np.zeros(3), CONFIG)
+        keyframes.add(k, cloud, where, doubt=np.array([1e-4, 1e-5]))
+    return keyframes
+
+
+def there_and_back() -> tuple[np.ndarray, np.ndarray]:
+    truth = walk(*ROUND, *ROUND[:3])[::3]  # 0.3 m apart
+    believed = truth.copy()
+    believed[25:] = se2.compose([0.3, -0.4, 0.05], truth[25:])  # one step went wrong
+    return truth, believed
+
+
+def test_a_place_seen_before_is_recognised_where_it_is() -> None:
+    truth, believed = there_and_back()
+    view = keyframes_along(FLAT, truth, believed).snapshot()
+    submaps = (draw(SubmapSpan(0, 0, 16), view.pool, view.poses),)
+    query = Query(len(truth) - 8, len(truth), np.empty(0, dtype=np.int64))
+    found = LoopSearch(CONFIG).find(view, submaps, query)
+    assert len(found) == 1
+    loop = found[0]
+    wanted = se2.relative(truth[loop.from_id], truth[loop.to_id])
+    before = se2.relative(believed[loop.from_id], believed[loop.to_id])
+    gap = se2.relative(wanted, loop.T_from_to.as_array())
+    assert np.hypot(*gap[:2]) < 0.05
+    assert abs(gap[2]) < 0.02
+    assert np.hypot(*se2.relative(wanted, before)[:2]) > 0.2  # there was something to correct
+
+
+def test_another_place_is_not_mistaken_for_it() -> None:
+    truth, believed = there_and_back()
+    keyframes = keyframes_along(FLAT, truth[:16], believed[:16])
+    # The rest of the way is through another flat, believed to be in the first.
+    elsewhere = walk((1.0, 1.2), (3.3, 0.5), (7.4, 0.6), (7.2, 2.6), (10.0, 2.5))[::3]
+    n = min(len(elsewhere), len(truth) - 16)
+    view = keyframes_along(OTHER, elsewhere[:n], believed[16 : 16 + n], keyframes).snapshot()
+    submaps = (draw(SubmapSpan(0, 0, 16), view.pool, view.poses),)
+    for last in range(30, len(view.poses), 4):
+        assert LoopSearch(CONFIG).find(view, submaps, Query(last - 8, last, np.empty(0, dtype=np.int64))) == []
+
+
+def test_a_drifting_walk_is_put_right() -> None:
+    """All of SLAM, with the drift of a sensor that reads one in a hundred short."""
+    poses = walk(*ROUND, *ROUND, *ROUND)
+    slam = Slam(CONFIG)
+    for scan in scans_along(FLAT, poses, noise_m=0.02):
+        slam.add_scan(scan)
+    slam.finish()
+    assert slam.counters["loops_found"] > 0
+    assert slam.counters["loops_refused"] == 0
+    assert absolute_error(slam.trajectory().poses, poses).rmse_m < 0.03
+
+
+def steps_of(poses: np.ndarray) -> tuple[Constraint, ...]:
+    moved = se2.relative(poses[:-1], poses[1:])
+    return tuple(Constraint(k, k + 1, Pose2.from_array(m), STEP, "odometry") for k, m in enumerate(moved))
+
+
+def test_a_closure_that_bends_the_way_is_dropped_and_all_is_as_before() -> None:
+    truth, believed = there_and_back()
+    view = keyframes_along(FLAT, truth, believed).snapshot()
+    mapper = Mapper(CONFIG)
+    mapper.take([Job(view, steps_of(believed))])
+    lie = Constraint(2, len(truth) - 3, Pose2(3.0, 3.0, 2.0), STEP, "loop")
+    mapper._search.find = lambda *_: [lie]  # type: ignore[method-assign]
+    mapper.take([Job(view, query=Query(len(truth) - 8, len(truth), np.empty(0, dtype=np.int64)))])
+    correction = mapper.take([Job(view, last_one=True)])
+    assert correction is not None
+    assert not any(loop.believed for loop in correction.loops)
+    assert correction.poses == pytest.approx(believed, abs=1e-3)
+
+
+def test_a_kidnapped_sensor_begins_anew_and_is_joined_when_it_comes_back() -> None:
+    """It is put into the other room, where it was never before, and then walks back to where it came from."""
+    first = walk(*ROUND[:2], (1.2, 3.4), (1.2, 1.4), (2.6, 1.2), (2.8, 3.0))
+    second = walk((6.2, 2.4), (8.3, 2.6), (6.0, 2.0), (5.2, 3.2), (2.8, 3.2), (1.2, 3.4), (1.2, 1.4), (2.6, 1.2))
+    slam = Slam(CONFIG)
+    updates = [slam.add_scan(s) for s in scans_along(FLAT, np.concatenate([first, second]))]
+    slam.finish()
+    assert slam.counters["chains_begun"] == 1
+    assert any("new chain" in u.reason for u in updates)
+    assert slam.counters["islands_left_out"] == 0
+    placed = slam.trajectory()
+    row = np.rint((placed.stamps_ns - 10**9) / 125e6).astype(int)
+    assert absolute_error(placed.poses, np.concatenate([first, second])[row]).worst_m < 0.15
+    assert len(placed) > 0.9 * (len(first) + len(second))
+
+
+def test_an_island_that_never_meets_the_map_is_left_out_of_it() -> None:
+    first = walk(*ROUND, *ROUND)
+    second = walk((1.0, 1.2), (3.3, 0.5), (7.4, 0.6), (7.2, 2.6))
+    slam = Slam(CONFIG)
+    for scan in scans_along(FLAT, first):
+        slam.add_scan(scan)
+    for scan in scans_along(OTHER, second, start_ns=10**9 + len(first) * 125_000_000):
+        slam.add_scan(scan)
+    slam.finish()
+    assert slam.counters["islands_left_out"] == 1
+    assert len(slam.trajectory()) <= len(first) + 3
+    assert slam.counters["scans_left_out_with_islands"] > 40
+    assert absolute_error(slam.trajectory().poses[: len(first)], first).rmse_m < 0.03

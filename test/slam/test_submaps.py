@@ -1,0 +1,64 @@
+"""The life cycle of submaps: two at a time, each half over the next, none without an end."""
+
+import numpy as np
+from flats import FLAT, scan_at
+from hypothesis import given
+from hypothesis import strategies as st
+
+from svfm_ros import se2
+from svfm_ros.config.slam import SlamConfig
+from svfm_ros.slam.keyframes import Keyframes
+from svfm_ros.slam.preprocess import cloud_from_scan
+from svfm_ros.slam.submap import Submaps, SubmapSpan, draw
+
+
+def test_submaps_overlap_by_half() -> None:
+    submaps = Submaps(10)
+    spans = [s for k in range(31) if (s := submaps.add(k, float(k))) is not None]
+    assert [(s.first, s.last) for s in spans] == [(0, 10), (5, 15), (10, 20), (15, 25), (20, 30)]
+    assert [s.submap_id for s in spans] == [0, 1, 2, 3, 4]
+    assert spans[1].anchor == 10
+
+
+def test_an_ended_chain_finishes_what_is_half_full_and_forgets_the_rest() -> None:
+    submaps = Submaps(10)
+    for k in range(7):
+        assert submaps.add(k, float(k)) is None
+    span = submaps.close(7, 6.0)
+    assert span is not None
+    assert (span.first, span.last) == (0, 7)
+    assert submaps.open == []
+    submaps.add(7, 7.0)
+    assert submaps.close(8, 7.0) is None
+
+
+def test_long_steps_fill_a_submap_sooner() -> None:
+    submaps = Submaps(10)
+    spans = [s for k in range(9) if (s := submaps.add(k, 3.0 * k)) is not None]
+    assert [(s.first, s.last) for s in spans] == [(0, 4), (2, 6), (4, 8)]
+
+
+@given(steps=st.lists(st.floats(0.5, 6.0), min_size=60, max_size=120))
+def test_every_keyframe_but_the_newest_is_in_a_submap(steps: list[float]) -> None:
+    submaps = Submaps(12)
+    progress = np.cumsum(steps)
+    spans = [s for k, p in enumerate(progress) if (s := submaps.add(k, float(p))) is not None]
+    covered = np.zeros(len(steps), dtype=int)
+    for span in spans:
+        covered[span.first : span.last] += 1
+    assert (covered[: spans[-1].last] >= 1).all()
+    assert covered.max() <= 3
+
+
+def test_a_finished_drawing_moves_with_its_anchor() -> None:
+    """Drawn from two sets of poses that differ by one rigid motion, it is the same."""
+    keyframes, config = Keyframes(0.3), SlamConfig()
+    poses = np.array([[1.5 + 0.2 * k, 1.5 + 0.1 * k, 0.1 * k] for k in range(8)])
+    for k, pose in enumerate(poses):
+        keyframes.add(k, cloud_from_scan(scan_at(FLAT, pose, k + 1), np.zeros(3), config), pose)
+    span = SubmapSpan(0, 1, 7)
+    one = draw(span, keyframes.pool, poses)
+    other = draw(span, keyframes.pool, se2.compose([7.0, -3.0, 1.1], poses))
+    assert np.allclose(np.sort(one.target.points[:, 0]), np.sort(other.target.points[:, 0]), atol=1e-6)
+    assert one.target.pyramid.levels.shape == other.target.pyramid.levels.shape
+    assert np.allclose(one.signatures, other.signatures, atol=1e-6)
