@@ -18,13 +18,14 @@ from svfm_ros.slam.preprocess import Cloud
 from svfm_ros.slam.surface import fit_to_surfaces, judge_points, share_of_blocked
 from svfm_ros.slam.uncertainty import covariance_of
 
-__all__ = ["Guess", "coarse", "honest", "lay", "refine", "share_blocked"]
+__all__ = ["Guess", "coarse", "honest", "lay", "lay_with_care", "refine", "share_blocked"]
 
 Array = NDArray[np.float64]
 
 _COARSE_POINTS = 120
 _SECTOR_RAD, _RIVAL = 0.5, 0.15  # half a sector of the search; and how much less a rival may score
 _RIVAL_SOFTNESS = 0.05
+_PART_M = 0.5  # half the side of the parts that a window is searched in with care
 _AMBIGUITY_M = 1.0  # how far to look for other places that fit
 _PENALTY, _MOST_PENALTY = 0.02, 0.12  # score lost one standard deviation off the guess, and far off
 # Each stage of the fine fit: how far to look for the map, width of the average, residual at which trust fades, steps.
@@ -49,6 +50,13 @@ class Guess:
         reach_m, turn_rad = min(2.0 * self.reach_m + 0.5, most_m), min(2.0 * self.turn_rad + 0.3, np.pi)
         return Guess(T_map_scan, reach_m, turn_rad, reach_m, turn_rad)
 
+    def penalty(self, T_map_scan: Pose2) -> float:
+        """Score that a pose loses for being off the guess."""
+        gap = self.T_map_scan.inverse() @ T_map_scan
+        window = self.window()
+        place = min(window.penalty_per_m2 * (gap.x**2 + gap.y**2), window.most_penalty)
+        return place + min(window.penalty_per_rad2 * gap.theta**2, window.most_penalty)
+
     def window(self) -> Window:
         """What to search, with penalties."""
         per_m2, per_rad2 = _PENALTY / self.spread_m**2, _PENALTY / self.spread_rad**2
@@ -68,7 +76,26 @@ def lay(cloud: Cloud, target: LocalMap, guess: Guess) -> MatchResult:
     Rivals, such as a corridor seen the other way round, are told apart by all there is: the coarse score with the
     guess in it, how much of the scan lies on the map, and how many beams would have had to pass through walls.
     """
-    fits = coarse(cloud, target, guess)
+    return _best(cloud, target, coarse(cloud, target, guess))
+
+
+def lay_with_care(cloud: Cloud, target: LocalMap, guess: Guess) -> MatchResult:
+    """The same with a rival from every part of the window: what looks best from afar is not always what fits best."""
+    parts = max(1, int(np.ceil(guess.reach_m / _PART_M)))
+    side_m, points = guess.reach_m / parts, thinned(cloud.points, _COARSE_POINTS)
+    sectors, centre = max(1, round(guess.turn_rad / _SECTOR_RAD)), guess.T_map_scan
+    fits: list[Fit] = []
+    for i, j in np.ndindex(parts, parts):
+        dx, dy = (2 * i + 1 - parts) * side_m, (2 * j + 1 - parts) * side_m
+        part = Window(Pose2(centre.x + dx, centre.y + dy, centre.theta), side_m, guess.turn_rad)
+        least = max((f.score for f in fits), default=0.1) - 2.0 * _RIVAL
+        fits += search_sectors(target.pyramid, points, part, sectors, max(least, 0.1))
+    fits = [replace(f, score=f.score - guess.penalty(f.T_target_source)) for f in fits]
+    best = max((f.score for f in fits), default=0.0)
+    return _best(cloud, target, [f for f in fits if f.score > best - 2.0 * _RIVAL] or [Fit(centre, 0.0, 0)])
+
+
+def _best(cloud: Cloud, target: LocalMap, fits: list[Fit]) -> MatchResult:
     matches = [refine(cloud, target, fit.T_target_source) for fit in fits]
     if len(fits) == 1:
         return matches[0]

@@ -6,7 +6,7 @@ from numpy.typing import NDArray
 from svfm_ros.config.slam import SlamConfig
 from svfm_ros.datatypes import MatchResult, Pose2
 from svfm_ros.slam.localmap import LocalMap
-from svfm_ros.slam.match import Guess, honest, lay, refine
+from svfm_ros.slam.match import Guess, honest, lay, lay_with_care, refine
 from svfm_ros.slam.motion import Motion, MotionHint
 from svfm_ros.slam.preprocess import Cloud, undistorted
 from svfm_ros.slam.uncertainty import covariance_of
@@ -80,7 +80,10 @@ class Tracker:
         match = lay(cloud, target, guess)
         if match.inlier_ratio >= _DOUBTFUL:
             return match
-        most_m = min(_STEP_M + 2.0 * self._config.max_speed_m_s * gap_s, _WIDEST_M)
-        again = lay(cloud, target, guess.widened(T_map_previous, most_m))
         # In a wide window something always fits a little: a kidnapped sensor must not be taken for a quick one.
-        return again if again.inlier_ratio > max(match.inlier_ratio + _BETTER, _DOUBTFUL) else match
+        most_m = min(_STEP_M + 2.0 * self._config.max_speed_m_s * gap_s, _WIDEST_M)
+        for wider in (guess, guess.widened(T_map_previous, most_m)):
+            again = lay_with_care(cloud, target, wider)
+            if again.inlier_ratio > max(match.inlier_ratio + _BETTER, _DOUBTFUL):
+                return again
+        return match
