@@ -18,7 +18,8 @@ _SLACK_M, _SLACK_RAD = 0.2, 0.15  # the window is never smaller than this
 _SPREAD_M, _SPREAD_M_S = 0.1, 0.2  # how far a guess is off at once, and more with every second
 _SPREAD_RAD, _SPREAD_RAD_S = 0.1, 0.3
 _MOST_REACH_M, _MOST_TURN_RAD = 2.0, 1.8
-_USUAL_S = 5.0  # the usual speed is that of so many seconds
+_USUAL_S, _PAUSE_S = 5.0, 8.0  # the usual speed is that of so many seconds; what takes longer holds a pause
+_VAGUE_M = 0.1  # a motion known less exactly than this says little about what is usual
 _TRUSTED_S = 0.5  # a velocity holds for this long, or for twice the time it was measured over
 
 
@@ -61,11 +62,16 @@ class Motion:
         """The velocity ``(3,)`` of a motion that took ``gap_s``."""
         return se2.log(T_previous_now.as_array()) / max(gap_s, 1e-3)
 
-    def update(self, T_previous_now: Pose2, gap_s: float) -> None:
-        """Take the velocity from a measured motion."""
+    def update(self, T_previous_now: Pose2, gap_s: float, doubt_m: float) -> None:
+        """Take the velocity from a measured motion.
+
+        What is usual is learnt neither from a motion in doubt, as in a corridor, nor from one with a pause in it.
+        """
         self.twist = self.measured(T_previous_now, gap_s)
-        self._usual += (1.0 - np.exp(-gap_s / _USUAL_S)) * (self.twist - self._usual)
         self._measured_s = gap_s
+        if gap_s < _PAUSE_S:
+            share = (1.0 - np.exp(-gap_s / _USUAL_S)) / (1.0 + (doubt_m / _VAGUE_M) ** 4)
+            self._usual += share * (self.twist - self._usual)
 
     def _window(self, gap_s: float) -> tuple[float, float]:
         """How far the guess may be off after ``gap_s``: metres and radians."""

@@ -9,7 +9,7 @@ from svfm_ros.slam.localmap import LocalMap
 from svfm_ros.slam.match import Guess, honest, lay, lay_with_care, refine
 from svfm_ros.slam.motion import Motion, MotionHint
 from svfm_ros.slam.preprocess import Cloud, undistorted
-from svfm_ros.slam.uncertainty import covariance_of
+from svfm_ros.slam.uncertainty import covariance_of, doubt_of
 
 __all__ = ["Tracked", "Tracker"]
 
@@ -55,7 +55,8 @@ class Tracker:
     def accept(self, match: MatchResult, T_map_previous: Pose2, gap_s: float) -> None:
         """Go on from here: velocity and covariance."""
         self.lost_scans = 0
-        self.motion.update(T_map_previous.inverse() @ match.T_target_source, gap_s)
+        doubt_m = float(np.sqrt(doubt_of(match.information)[0]))
+        self.motion.update(T_map_previous.inverse() @ match.T_target_source, gap_s, doubt_m)
         predicted = self.covariance + self.motion.spread(gap_s)
         self.covariance = covariance_of(np.linalg.inv(predicted) + match.information)
 
