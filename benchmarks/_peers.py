@@ -12,6 +12,8 @@ from svfm_ros.datatypes import Scan
 
 Array = NDArray[np.float64]
 
+_BREEZY_PIXELS, _BREEZY_M = 2000, 100.0
+
 
 @dataclass(frozen=True, slots=True)
 class PeerRun:
@@ -33,7 +35,7 @@ def run_peers(scans: Sequence[Scan], limit_s: float, all_guesses: bool = False) 
     guesses = (False, True) if all_guesses else (False,)
     return [
         *(_run_yag(scans, limit_s, velocity) for velocity in guesses),
-        PeerRun("BreezySLAM", np.empty((0, 3)), 0.0, "not on PyPI: cannot be installed with pip"),
+        _run_breezy(scans, limit_s),
     ]
 
 
@@ -71,3 +73,29 @@ def _run_yag(scans: Sequence[Scan], limit_s: float, velocity: bool) -> PeerRun:
     poses = np.array([pose_of(q.corrected_pose) for q in placed])
     note = f"{closed} loops" if len(placed) == len(scans) else f"given up after {len(placed)} of {len(scans)} scans"
     return PeerRun(name, poses, wall_s, note)
+
+
+def _run_breezy(scans: Sequence[Scan], limit_s: float) -> PeerRun:
+    """BreezySLAM (CoreSLAM with random-mutation hill climbing), its defaults, a map of 5 cm. It closes no loops."""
+    name = "BreezySLAM"
+    try:
+        from breezyslam.algorithms import RMHC_SLAM
+        from breezyslam.sensors import Laser
+    except ImportError:
+        return PeerRun(name, np.empty((0, 3)), 0.0, "not installed: not on PyPI, `setup.py build` in its repository")
+    first = scans[0]
+    fov_deg = float(np.degrees(abs(first.angle_step) * (len(first.ranges) - 1)))
+    laser = Laser(len(first.ranges), 5.0, fov_deg, 1000.0 * first.range_max)
+    slam = RMHC_SLAM(laser, _BREEZY_PIXELS, _BREEZY_M, random_seed=1)
+    placed: list[Array] = []
+    begin = time.perf_counter()
+    for scan in scans:
+        good = (scan.ranges > scan.range_min) & (scan.ranges < scan.range_max)
+        slam.update([int(1000.0 * r) for r in np.where(good, scan.ranges, 0.0)])
+        x_mm, y_mm, theta_deg = slam.getpos()
+        placed.append(np.array([x_mm / 1000.0, y_mm / 1000.0, np.radians(theta_deg)]))
+        if time.perf_counter() - begin > limit_s:
+            break
+    wall_s = time.perf_counter() - begin
+    note = "no loop closure" if len(placed) == len(scans) else f"given up after {len(placed)} of {len(scans)} scans"
+    return PeerRun(name, np.array(placed), wall_s, note)
