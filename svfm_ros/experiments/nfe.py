@@ -53,8 +53,8 @@ class _Counted:
 def run_nfe(quick: bool, tick: Tick) -> ExperimentResult:
     """Train (or reuse) the classifiers, count, compare."""
     seeds, activations = (1, ("relu",)) if quick else (_SEEDS, _ACTIVATIONS)
-    steps = _QUICK_STEPS if quick else STEPS
-    specs = [Spec(p, k, a, s, steps=steps) for p in SETS for k in KINDS for a in activations for s in range(seeds)]
+    steps = dict.fromkeys(SETS, _QUICK_STEPS) if quick else STEPS
+    specs = [Spec(p, k, a, s, steps=steps[p]) for p in SETS for k in KINDS for a in activations for s in range(seeds)]
     trained = train_all(specs, tick)
     counted = []
     for points in SETS:
@@ -66,7 +66,7 @@ def run_nfe(quick: bool, tick: Tick) -> ExperimentResult:
     return ExperimentResult(
         "nfe",
         f"function evaluations per instance, dopri5, mean over {seeds} seeds",
-        ("set", "activation", "tolerance", *KINDS, *(f"batch {k}" for k in KINDS)),
+        ("set", "layers", "tolerance", "solved", *(k.replace("Loss", "") for k in KINDS)),
         tuple(_rows(counted)),
         tuple(_checks(counted)),
         lambda: _draw([c for c in counted if c.tolerance == _TOLERANCES[0] and c.activation == "relu"]),
@@ -99,15 +99,9 @@ def _rows(counted: list[_Counted]) -> list[tuple[Any, ...]]:
     for i in range(0, len(counted), len(KINDS)):
         same = counted[i : i + len(KINDS)]
         head = same[0]
-        rows.append(
-            (
-                head.points,
-                head.activation,
-                f"{head.tolerance:g}",
-                *(round(c.mean, 1) for c in same),
-                *(round(c.per_batch, 1) for c in same),
-            )
-        )
+        where = (head.points, head.activation, f"{head.tolerance:g}")
+        rows.append((*where, "alone", *(round(c.mean, 1) for c in same)))
+        rows.append((*where, "as a batch", *(round(c.per_batch, 1) for c in same)))
     return rows
 
 
