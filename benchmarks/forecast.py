@@ -158,6 +158,7 @@ def _floors(home: Home, train: WalkWindows) -> dict[str, float]:
 
 _COLUMNS = (
     "energy_m",
+    "own_nll",
     "nll",
     "share_tv",
     "coverage_50",
