@@ -21,12 +21,13 @@ _NAME = "map.state"
 _RECENT_S = 600.0
 
 
-def state_path(state: str, store: str, given_map: str) -> Path | None:
-    """Where the map is kept: as told, or beside the walks; nowhere without a store, or where a map is given."""
+def state_path(state: str, store: str, given_map: str, namespace: str = "") -> Path | None:
+    """Where the map is kept: as told, or beside the walks, one for each wearable; nowhere where a map is given."""
     if given_map or not (state or store):
         return None
     if not state:
-        return Path(store).expanduser() / _NAME
+        wearer = namespace.strip("/").replace("/", "-")
+        return Path(store).expanduser() / (f"{wearer}.{_NAME}" if wearer else _NAME)
     path = Path(state).expanduser().absolute()
     if not path.parent.is_dir():
         raise UsageError(f"state: expected a file in a folder that exists, got {path}")

@@ -41,6 +41,7 @@ from svfm_ros.nodes.worker import Worker
 __all__ = ["SlamNode", "main", "make"]
 
 _SILENT_S = 3.0
+_FRAME_OF_ITS_OWN = "this map has a frame of its own: walks are brought into the house, forecasts do not fit the map"
 _LOOK_S = 0.05
 _STEADY = Clock(clock_type=ClockType.STEADY_TIME)
 _TYPES = {"scan": "sensor_msgs/msg/LaserScan", "points": "sensor_msgs/msg/PointCloud2"}
@@ -68,7 +69,9 @@ class SlamNode(ConfiguredNode[SlamNodeConfig]):
         config = self.config
         self._given_map = given_map(config)
         self._memory = MapMemory(
-            state_path(config.state, config.store, config.map), config.state_period_s, self._say_error
+            state_path(config.state, config.store, config.map, self.get_namespace()),
+            config.state_period_s,
+            self._say_error,
         )
         self._meter, self._latencies = RateMeter(), Latencies()
         self._inlier_ratio, self._reason, self._sensor_frame = 1.0, "", ""
@@ -268,6 +271,7 @@ class SlamNode(ConfiguredNode[SlamNodeConfig]):
             (silent_s > _SILENT_S, WARN, f"no scan for {silent_s:.0f} s"),
             (bool(self._keeper.problem), ERROR, self._keeper.problem),
             (bool(self._reason), WARN, self._reason),
+            (not self._keeper.in_house_frame, WARN, _FRAME_OF_ITS_OWN),
             (counts.waiting > self.config.inbox // 2, WARN, f"{counts.waiting} scans are waiting"),
         )
         return Health(

@@ -106,6 +106,7 @@ def test_where_it_is_kept(tmp_path):
     assert state_path("", "", "") is None
     assert state_path("", str(tmp_path), "house.yaml") is None
     assert state_path("", str(tmp_path), "") == tmp_path / "map.state"
+    assert state_path("", str(tmp_path), "", "/home/mary") == tmp_path / "home-mary.map.state"
     assert state_path(str(tmp_path / "x"), "", "") == tmp_path / "x"
     with pytest.raises(UsageError, match="folder that exists"):
         state_path(str(tmp_path / "nowhere" / "x"), "", "")
