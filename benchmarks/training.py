@@ -34,9 +34,9 @@ from svfm_ros.svfm.losses import mixture_density_loss, observed_cov
 from svfm_ros.svfm.mixture import MixtureModel
 from svfm_ros.svfm.moments import propagate
 from svfm_ros.svfm.normaliser import Normaliser
+from svfm_ros.svfm.pathsampler import PathSampler
 from svfm_ros.svfm.pathtrain import as_batch, train_paths
 from svfm_ros.svfm.rollout import Rollout
-from svfm_ros.svfm.sample import PathSampler
 from svfm_ros.svfm.sampling import sample_paths
 from svfm_ros.walks.windows import make_windows
 

@@ -17,8 +17,8 @@ from svfm_ros.config.forecast import PathTrainConfig, WalkModelConfig
 from svfm_ros.datatypes import WalkWindows
 from svfm_ros.errors import DataError
 from svfm_ros.svfm.belief import believe, trust_of
+from svfm_ros.svfm.pathsampler import PathSampler
 from svfm_ros.svfm.pathtrain import as_batch, train_paths
-from svfm_ros.svfm.sample import PathSampler
 from svfm_ros.svfm.walkmodel import WalkModel
 
 __all__ = [

@@ -19,7 +19,7 @@ from svfm_ros.errors import DataError, UsageError
 from svfm_ros.svfm.belief import Belief, Hidden, SeenSteps, on_ticks, see_steps, trust_of, weigh
 from svfm_ros.svfm.metrics import entropy
 from svfm_ros.svfm.modelfile import WalkModelFile, load_walk_model
-from svfm_ros.svfm.sample import PathSampler, SampledWalks
+from svfm_ros.svfm.pathsampler import PathSampler, SampledWalks
 from svfm_ros.svfm.walls import Walls
 
 __all__ = ["Forecaster"]
@@ -48,8 +48,6 @@ class Forecaster:
         self._seen: tuple[Walk, SeenSteps | None] | None = None
         self._trust = trust_of(self.file.model)
         self._near = cKDTree(self.file.footprints.xy)
-        known = self.config.patience * self.file.footprints.longest
-        self._longest = round(min(known, self.config.longest_s / self.file.model.dt_s))
         self._walls = None if walls is None else Walls.of(walls)
 
     def forecast(
@@ -98,9 +96,13 @@ class Forecaster:
 
     def set_walls(self, walls: OccupancyGrid | None) -> None:
         """From now on another map, in the frame of the walks."""
-        known = self.config.patience * self.file.footprints.longest
-        self._longest = round(min(known, self.config.longest_s / self.file.model.dt_s))
         self._walls = None if walls is None else Walls.of(walls)
+
+    @property
+    def _longest(self) -> int:
+        """Ticks for which paths are followed at most to see where they end."""
+        known = self.config.patience * self.file.footprints.longest
+        return round(min(known, self.config.longest_s / self.file.model.dt_s))
 
     def warm_up(self) -> Forecast:
         """Ask once, with all there is to ask, so that the first real answer is as quick as those that follow."""

@@ -12,8 +12,8 @@ from svfm_ros.errors import DataError, UsageError
 from svfm_ros.svfm.density import density_grid
 from svfm_ros.svfm.forecast import Forecaster
 from svfm_ros.svfm.modelfile import Footprints, WalkModelFile, load_walk_model, save_walk_model
+from svfm_ros.svfm.pathsampler import PathSampler
 from svfm_ros.svfm.pathtrain import as_batch, train_paths
-from svfm_ros.svfm.sample import PathSampler
 from svfm_ros.svfm.walls import Walls
 from svfm_ros.svfm.wandering import wandering_index
 

@@ -12,8 +12,8 @@ from svfm_ros.datatypes import WalkWindows
 from svfm_ros.errors import DataError
 from svfm_ros.svfm.belief import believe, on_ticks
 from svfm_ros.svfm.pathlik import WalkBatch, filter_walks, forward, log_likelihood, step_terms
+from svfm_ros.svfm.pathsampler import PathSampler
 from svfm_ros.svfm.pathtrain import as_batch, group_ends, held_out_nll, train_paths
-from svfm_ros.svfm.sample import PathSampler
 from svfm_ros.svfm.walkmodel import WalkModel
 
 DT = 0.4
