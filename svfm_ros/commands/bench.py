@@ -2,20 +2,19 @@
 
 Each script of benchmarks/ prints one table; this command runs them one after the other and can write all their figures
 to one page with machine, date and commit. Benchmarks on real recordings need --data, the folder that holds `lidar/`
-and `walks/`; without it they are left out, and the page says so.
+and `walks/`; without it they are left out. What was not run keeps its place on the page.
 """
 
 import argparse
 import ast
 import json
-import platform
 import subprocess
 import sys
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from svfm_ros.commands.bench_page import Section, updated
 from svfm_ros.errors import UsageError
 from svfm_ros.share import share_file
 
@@ -63,7 +62,8 @@ def run(args: argparse.Namespace) -> int:
         return 0
     outcomes = [_run_one(b, args.data, quiet=args.json) for b in benchmarks]
     if args.page:
-        args.page.write_text(_page(outcomes))
+        sections = [Section(o.benchmark.name, o.benchmark.summary, o.figures) for o in outcomes if not o.problem]
+        args.page.write_text(updated(args.page.read_text() if args.page.exists() else "", sections))
     if args.json:
         json.dump({"checks": _all_checks(outcomes), **{o.benchmark.name: o.figures for o in outcomes}}, sys.stdout)
     return 0 if all(c["ok"] for c in _all_checks(outcomes)) and not any(o.problem for o in outcomes) else 1
@@ -119,42 +119,3 @@ def _print_checks(benchmark: Benchmark, figures: dict[str, Any]) -> None:
 
 def _all_checks(outcomes: list[Outcome]) -> list[dict[str, Any]]:
     return [c for o in outcomes for c in o.figures.get("checks", [])]
-
-
-def _page(outcomes: list[Outcome]) -> str:
-    lines = ["# Results", "", _provenance(), ""]
-    for outcome in outcomes:
-        lines += _section(outcome)
-    return "\n".join(lines) + "\n"
-
-
-def _provenance() -> str:
-    commit = subprocess.run(["git", "rev-parse", "--short", "HEAD"], capture_output=True, text=True, check=False)
-    when = datetime.now(UTC).strftime("%Y-%m-%d")
-    return (
-        f"Made by `make bench` on {when}, commit {commit.stdout.strip() or 'unknown'}, Python "
-        f"{platform.python_version()}, {_processor()}. Times on shared machines vary: compare the ratios."
-    )
-
-
-def _processor() -> str:
-    try:
-        lines = Path("/proc/cpuinfo").read_text().splitlines()
-    except OSError:
-        return platform.machine()
-    names = [line.split(":", 1)[1].strip() for line in lines if line.startswith("model name")]
-    return f"{len(names)} cores of {names[0]}" if names else platform.machine()
-
-
-def _section(outcome: Outcome) -> list[str]:
-    lines = [f"## {outcome.benchmark.name}", "", outcome.benchmark.summary, ""]
-    if outcome.problem:
-        return [*lines, outcome.problem, ""]
-    lines += ["| figure | value | bar | holds |", "| --- | ---: | ---: | --- |"]
-    for c in outcome.figures.get("checks", []):
-        lines.append(f"| {c['name']} | {_number(c['value'])} | {c['bar']} | {'yes' if c['ok'] else '**no**'} |")
-    return [*lines, ""]
-
-
-def _number(value: Any) -> str:
-    return f"{value:.4g}" if isinstance(value, float) else str(value)

@@ -1,0 +1,87 @@
+"""The page of results: one section for each benchmark, with the machine, the date and the commit it was run on.
+
+A run replaces the sections of the benchmarks it ran and leaves the others as they are.
+"""
+
+import platform
+import re
+import subprocess
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+__all__ = ["Section", "updated"]
+
+_HEAD = """# Results
+
+`make bench` writes this page: every benchmark with its figures against their bars, and peers from the same run. Times
+on shared machines vary: compare the ratios. `make bench BENCH_ARGS="--data DIR"` includes the benchmarks on real
+recordings; `svfm bench NAME --page docs/results.md` renews one section.
+"""
+_MOST_ROWS = 40
+
+
+@dataclass(frozen=True, slots=True)
+class Section:
+    """What one benchmark found: its checks, and lists of alike records, which become tables."""
+
+    name: str
+    summary: str
+    figures: dict[str, Any]
+
+    def text(self, provenance: str) -> str:
+        """As Markdown."""
+        parts = [f"## {self.name}", self.summary, provenance, _checks(self.figures.get("checks", []))]
+        parts += [f"{key}:\n\n{_records(value)}" for key, value in self.figures.items() if _is_table(key, value)]
+        return "\n\n".join(part for part in parts if part) + "\n"
+
+
+def updated(page: str, sections: list[Section]) -> str:
+    """The page with these sections put in; all in alphabetical order."""
+    found = re.findall(r"^## (\S+)\n(.*?)(?=^## |\Z)", page, re.MULTILINE | re.DOTALL)
+    texts = {name: f"## {name}\n{body.rstrip()}\n" for name, body in found}
+    texts |= {s.name: s.text(_provenance()) for s in sections}
+    return "\n".join([_HEAD, *(texts[name] for name in sorted(texts))])
+
+
+def _provenance() -> str:
+    commit = subprocess.run(["git", "rev-parse", "--short", "HEAD"], capture_output=True, text=True, check=False)
+    when, at = datetime.now(UTC).strftime("%Y-%m-%d"), commit.stdout.strip() or "unknown"
+    return f"*{when}, commit {at}, Python {platform.python_version()}, {_processor()}*"
+
+
+def _processor() -> str:
+    try:
+        lines = Path("/proc/cpuinfo").read_text().splitlines()
+    except OSError:
+        return platform.machine()
+    names = [line.split(":", 1)[1].strip() for line in lines if line.startswith("model name")]
+    return f"{len(names)} cores of {names[0]}" if names else platform.machine()
+
+
+def _checks(checks: list[dict[str, Any]]) -> str:
+    rows = [(c["name"], _cell(c["value"]), str(c["bar"]), "yes" if c["ok"] else "**no**") for c in checks]
+    return _table(("figure", "value", "bar", "holds"), rows) if rows else ""
+
+
+def _is_table(key: str, value: Any) -> bool:
+    """Whether it is a list of flat records, and short enough to read."""
+    if key == "checks" or not isinstance(value, list) or not 0 < len(value) <= _MOST_ROWS:
+        return False
+    return all(isinstance(r, dict) and not any(isinstance(v, dict | list) for v in r.values()) for r in value)
+
+
+def _records(records: list[dict[str, Any]]) -> str:
+    columns = list(dict.fromkeys(key for record in records for key in record))
+    return _table(tuple(columns), [tuple(_cell(r.get(c, "")) for c in columns) for r in records])
+
+
+def _table(columns: tuple[str, ...], rows: Sequence[tuple[str, ...]]) -> str:
+    lines = [columns, ("---",) * len(columns), *rows]
+    return "\n".join("| " + " | ".join(cell.replace("|", "\\|") for cell in line) + " |" for line in lines)
+
+
+def _cell(value: Any) -> str:
+    return f"{value:.4g}" if isinstance(value, float) else str(value)
