@@ -23,7 +23,7 @@ from rclpy.qos import DurabilityPolicy, QoSProfile
 from std_msgs.msg import String
 
 from svfm_ros.config.nodes import LIVE_SECTIONS, ForecastNodeConfig
-from svfm_ros.datatypes import Pose2
+from svfm_ros.datatypes import Pose2, Walk
 from svfm_ros.errors import SvfmError
 from svfm_ros.nodes import convert
 from svfm_ros.nodes.announcement import Announcement
@@ -55,6 +55,22 @@ _BYTES_PER_S = 900_000  # of path markers, live and what-if together
 class _Arrived:
     message: PoseWithCovarianceStamped
     at_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class _Question:
+    """Where the wearer is and how they came there; the same for the live forecast and for the what-if."""
+
+    pose: Pose2
+    covariance: Any  # (3, 3)
+    stamp_ns: int
+    frame: str
+    walk: Walk | None
+
+    @classmethod
+    def of(cls, message: PoseWithCovarianceStamped, walk: Walk | None) -> "_Question":
+        pose, covariance = convert.from_pose_with_covariance(message)
+        return cls(pose, covariance, convert.stamp_ns(message.header.stamp), message.header.frame_id, walk)
 
 
 class ForecastNode(ConfiguredNode[ForecastNodeConfig]):
@@ -181,35 +197,29 @@ class ForecastNode(ConfiguredNode[ForecastNodeConfig]):
         return latest
 
     def _forecast(self, forecaster: "Forecaster", arrived: _Arrived) -> None:
-        config, message = self.config, arrived.message
-        pose, covariance = convert.from_pose_with_covariance(message)
-        self._show(forecaster, self._live, message, pose, covariance, None)
+        question = _Question.of(arrived.message, self._walk_so_far.walk())
+        self._entropy = self._show(forecaster, self._live, question, None)
         self._latencies.add(time.monotonic() - arrived.at_s)
-        if config.what_if_hour is not None:
-            self._show(forecaster, self._what_if, message, pose, covariance, config.what_if_hour)
+        what_if_hour = self.config.what_if_hour
+        if what_if_hour is not None:
+            self._show(forecaster, self._what_if, question, what_if_hour)
         self._made += 1
         self._problem = ""
 
     def _show(
-        self,
-        forecaster: "Forecaster",
-        topics: ForecastTopics,
-        message: PoseWithCovarianceStamped,
-        pose: Pose2,
-        covariance: Any,
-        what_if_hour: float | None,
-    ) -> None:
+        self, forecaster: "Forecaster", topics: ForecastTopics, question: "_Question", what_if_hour: float | None
+    ) -> float:
+        """Publish what is forecast; returns its entropy."""
         forecast = forecaster.forecast(
-            (pose.x, pose.y),
-            convert.stamp_ns(message.header.stamp),
-            covariance=covariance[:2, :2],
-            walk_so_far=self._walk_so_far.walk(),
+            (question.pose.x, question.pose.y),
+            question.stamp_ns,
+            covariance=question.covariance[:2, :2],
+            walk_so_far=question.walk,
             what_if_hour=what_if_hour,
         )
-        forecast = dataclasses.replace(forecast, frame=message.header.frame_id)
+        forecast = dataclasses.replace(forecast, frame=question.frame)
         topics.show(forecast, forecaster.places, self._style(what_if_hour is not None), forecaster.config.cell_m)
-        if what_if_hour is None:
-            self._entropy = forecast.entropy
+        return forecast.entropy
 
     def _style(self, what_if: bool) -> MarkerStyle:
         """As large as the bandwidth lets it be."""

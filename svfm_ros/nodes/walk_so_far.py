@@ -1,6 +1,7 @@
 """The walk that is being walked, from poses as they come. No ROS in here."""
 
 from collections import deque
+from itertools import takewhile
 
 import numpy as np
 
@@ -44,7 +45,7 @@ class WalkSoFar:
         since_ns = self._recorder.walk_so_far_ns
         if since_ns is None:
             return None
-        rows = [p for p in self._poses if p[0] >= since_ns]
+        rows = list(takewhile(lambda p: p[0] >= since_ns, reversed(self._poses)))[::-1]
         if len(rows) < 2:
             return None
         stamps_ns = np.array([p[0] for p in rows], dtype=np.int64)  # (T,)
