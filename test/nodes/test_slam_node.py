@@ -120,6 +120,33 @@ def test_bad_scans_wrong_types_and_time_that_goes_back(start, listener, tmp_path
     assert "Traceback" not in err
 
 
+def test_two_wearables_in_one_house_do_not_meet(start, listener, tmp_path):
+    """Each has topics, frames and a map file of its own; the store is one."""
+    scans, _ = scans_and_truth()
+    common = ("-p", "use_sim_time:=true", "-p", f"store:={tmp_path / 'walks'}", "-p", "state_period_s:=0.05")
+    poses, nodes = {}, []
+    for name in ("mary", "john"):
+        own = ("-r", f"__ns:=/{name}", "-p", f"map_frame:={name}/map", "-p", f"resident:={name}")
+        nodes.append(start("-m", "svfm_ros.nodes.slam_node", "--ros-args", *common, *own))
+        poses[name] = listener.collect(PoseWithCovarianceStamped, f"/{name}/pose", 1000)
+    talkers = {name: listener.node.create_publisher(LaserScan, f"/{name}/scan", 100) for name in poses}
+    said = listener.collect(DiagnosticArray, "/diagnostics")
+    while not all(t.get_subscription_count() for t in talkers.values()):
+        said.wait(len(said) + 1)
+    for name, some in (("mary", scans[:30]), ("john", scans[60:80])):
+        for scan in some:
+            talkers[name].publish(convert.to_laser_scan(scan, "laser"))
+    assert {p.header.frame_id for p in poses["mary"].wait(30)} == {"mary/map"}
+    assert {p.header.frame_id for p in poses["john"].wait(20)} == {"john/map"}
+    assert {s.name for m in said for s in m.status} == {"mary/slam_node: slam", "john/slam_node: slam"}
+    for node in nodes:
+        node.send_signal(signal.SIGINT)
+        _, err = node.communicate(timeout=PATIENCE_S)
+        assert node.returncode == 0, err
+    assert {p.name for p in (tmp_path / "walks").glob("*.state")} == {"mary.map.state", "john.map.state"}
+    assert (len(poses["mary"]), len(poses["john"])) == (30, 20)
+
+
 @pytest.mark.parametrize(
     ("parameter", "value", "message"),
     [
