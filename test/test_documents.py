@@ -66,13 +66,14 @@ def test_the_pages_name_commands_at_all() -> None:
     assert len({c.split()[1] for page in PAGES for c in commands_in(page) if " " in c}) >= 6
 
 
+@pytest.mark.timeout(300)  # it trains a model: seconds, but many of them on a busy machine
 def test_the_python_of_the_readme_runs_as_shown(tmp_path: Path) -> None:
     blocks = re.findall(r"^```python\n(.*?)^```$", (ROOT / "README.md").read_text(), re.DOTALL | re.MULTILINE)
     assert len(blocks) == 1
     assert len(blocks[0].splitlines()) <= 15
     (tmp_path / "shown.py").write_text(blocks[0])
     answer = subprocess.run(
-        [sys.executable, str(tmp_path / "shown.py")], capture_output=True, text=True, timeout=200, check=False, cwd=ROOT
+        [sys.executable, str(tmp_path / "shown.py")], capture_output=True, text=True, timeout=280, check=False, cwd=ROOT
     )
     assert answer.returncode == 0, answer.stderr
     shares, entropy = answer.stdout.rsplit("} ", 1)
