@@ -5,7 +5,6 @@ Plain numbers only; how they look is the page's business.
 
 import base64
 import io
-from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -14,9 +13,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from svfm_ros.clock import NS_PER_S, hours_of_day, zone
-from svfm_ros.datatypes import Forecast, OccupancyGrid, Place, Walk
+from svfm_ros.datatypes import Forecast, OccupancyGrid, Walk
 from svfm_ros.report.calibration import Calibration, calibrate
 from svfm_ros.svfm.forecast import Forecaster
+from svfm_ros.svfm.grouping import group_points
 from svfm_ros.svfm.wandering import WanderingReport, wandering_index
 
 __all__ = ["Asked", "Content", "DrawnMap", "DrawnPlace", "DrawnWalk", "Figure", "Start", "gather"]
@@ -27,6 +27,7 @@ Tick = Callable[[str], None]
 _HOURS = tuple(range(24))
 _MOST_WALKS = 400  # drawn
 _MOST_STARTS = 6
+_SPOT_M = 1.0  # starts closer together than this are one
 _PATHS, _POINTS = 40, 24  # drawn of a forecast, and positions of each
 _SAMPLES = 600  # that shares and entropy come from
 _HORIZON_S = 30.0
@@ -80,9 +81,12 @@ class Asked:
 
 @dataclass(frozen=True, slots=True)
 class Start:
-    """Where forecasts begin: a place that walks set off from, asked at every hour of the day."""
+    """Where forecasts begin: a spot that walks set off from, asked at every hour of the day."""
 
-    place: int
+    name: str
+    x: float
+    y: float
+    place: int  # index of the place it is, -1: it has no name of its own
     walks: int
     hours: list[Asked]
 
@@ -135,9 +139,11 @@ def gather(
     stamps = np.array([w.stamps_ns[0] for w in walks])
     days = sorted(datetime.fromtimestamp(int(t) / NS_PER_S, zone(zone_name)).date().isoformat() for t in stamps)
     starts = []
-    for index, count in _starting_points(forecaster, walks):
-        tick(f"asking from the {places[index].name}")
-        starts.append(Start(index, count, [_ask(forecaster, places[index], hour) for hour in _HOURS]))
+    for spot in _starting_points(forecaster, walks):
+        tick(f"asking from {spot.name}")
+        hours = [_ask(forecaster, spot.xy, hour) for hour in _HOURS]
+        x, y = (round(float(v), 3) for v in spot.xy)
+        starts.append(Start(spot.name, x, y, spot.place, spot.walks, hours))
     tick("how open it is where they go")
     wandering = wandering_index(forecaster, walks)
     tick("calibration")
@@ -168,17 +174,37 @@ def _figures(report: WanderingReport) -> tuple[float, float | None, float | None
     return report.mean, report.low, report.high
 
 
-def _starting_points(forecaster: Forecaster, walks: Sequence[Walk]) -> list[tuple[int, int]]:
-    """Places that walks set off from, the most frequent first."""
-    begun = forecaster.places.assign(np.array([w.xy[0] for w in walks]), forecaster.config.place_reach_m)
-    counts = Counter(i for i in begun.tolist() if i >= 0)
-    return counts.most_common(_MOST_STARTS)
+@dataclass(frozen=True, slots=True)
+class _Spot:
+    name: str
+    xy: Array  # (2,)
+    place: int
+    walks: int
 
 
-def _ask(forecaster: Forecaster, place: Place, hour: int) -> Asked:
-    found = forecaster.forecast(
-        place.xy, 0, what_if_hour=float(hour), horizon_s=_HORIZON_S, samples=_SAMPLES, seed=hour
-    )
+def _starting_points(forecaster: Forecaster, walks: Sequence[Walk]) -> list[_Spot]:
+    """Where walks set off, the most frequent first: places, and spots where none is (places are found by ends)."""
+    begun = np.array([w.xy[0] for w in walks])
+    place = forecaster.places.assign(begun, forecaster.config.place_reach_m)
+    spots = [
+        _Spot(p.name, p.xy, i, count) for i, p in enumerate(forecaster.places) if (count := int((place == i).sum()))
+    ]
+    rest = begun[place < 0]
+    if len(rest):
+        group = group_points(rest, _SPOT_M, _MOST_STARTS)
+        members = sorted((rest[group == g] for g in np.unique(group)), key=len, reverse=True)
+        spots += [_Spot(f"start {n}", _middle(own), -1, len(own)) for n, own in enumerate(members, 1)]
+    return sorted(spots, key=lambda spot: -spot.walks)[:_MOST_STARTS]
+
+
+def _middle(points: Array) -> Array:
+    """The point nearest to the mean of all ``(N, 2)``: someone has really been there."""
+    away = np.linalg.norm(points - points.mean(axis=0), axis=1)
+    return np.asarray(points[np.argmin(away)])
+
+
+def _ask(forecaster: Forecaster, xy: Array, hour: int) -> Asked:
+    found = forecaster.forecast(xy, 0, what_if_hour=float(hour), horizon_s=_HORIZON_S, samples=_SAMPLES, seed=hour)
     ends = found.endpoint if found.endpoint is not None else forecaster.places.assign(found.samples_xy[:, -1])
     names = (*forecaster.places.names, forecaster.config.elsewhere)
     return Asked(

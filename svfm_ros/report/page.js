@@ -51,6 +51,7 @@ function drawPlan() {
     const place = `translate(${m.x - x0} ${y1 - m.y}) rotate(${turn})`;
     svg(plan, "image", { href: m.picture, x: 0, y: -m.height, width: m.width, height: m.height, transform: place });
   }
+  plan.style.setProperty("--faint", Math.min(0.3, 24 / report.drawn.length));
   const walks = svg(plan, "g", { id: "walks" });
   for (const walk of report.drawn) svg(walks, "polyline", { class: "walk", points: points(walk.xy) });
   svg(plan, "g", { id: "paths" });
@@ -81,16 +82,20 @@ function showForecast() {
 function showNames(start, asked, shade) {
   const names = byId("names");
   names.replaceChildren();
+  const label = (text, x, y, colour, opacity = 1) => {
+    const inside = Math.min(Math.max(x, 1.1), x1 - x0 - 1.1);
+    svg(names, "text", { class: "name", x: inside, y, fill: shade(colour), opacity }, text);
+  };
   report.places.forEach((place, i) => {
-    const here = i === start.place;
+    if (i === start.place) return;
     const share = asked.shares[i];
-    const at = { x: place.x - x0, y: y1 - place.y };
-    if (here) svg(names, "circle", { cx: at.x, cy: at.y, r: 0.17, fill: shade(place.colour), stroke: "#ffffff", "stroke-width": 0.05 });
-    const text = here ? readable(place.name) : `${readable(place.name)} ${percent(share)}`;
-    const faint = here || share >= 0.01 ? 1 : 0.45;
-    const x = Math.min(Math.max(at.x, 1.1), x1 - x0 - 1.1);
-    svg(names, "text", { class: "name", x, y: at.y + (here ? 0.55 : -0.15 - Math.min(place.radius, 0.9)), fill: shade(place.colour), opacity: faint }, text);
+    const y = y1 - place.y - 0.15 - Math.min(place.radius, 0.9);
+    label(`${readable(place.name)} ${percent(share)}`, place.x - x0, y, place.colour, share >= 0.01 ? 1 : 0.45);
   });
+  const colour = start.place < 0 ? "#2e8b57" : colourOf(start.place);
+  const at = { cx: start.x - x0, cy: y1 - start.y, r: 0.17 };
+  svg(names, "circle", { ...at, fill: shade(colour), stroke: "#ffffff", "stroke-width": 0.05 });
+  label(readable(start.name), at.cx, at.cy + 0.55, colour);
 }
 
 // Beside it
@@ -156,7 +161,7 @@ function drawHours() {
     svg(area, "title", {}, readable(report.places[place]?.name ?? report.elsewhere));
     below = above;
   });
-  const top = round(report.most);
+  const top = round(Math.max(report.most, ...asked.map((a) => a.entropy)));
   axes(box, hourTicks(3), [[0, "0 %"], [0.5, "50 %"], [1, "100 %"]]);
   for (const v of [0, top / 2, top]) svg(box.made, "text", { x: box.right + 8, y: box.Y(v / top) + 4 }, v.toFixed(2));
   const entropy = line(box, wrapped.map((a, h) => [h, a.entropy / top]));
@@ -272,7 +277,7 @@ function begin() {
   document.title = byId("title").textContent = whose;
   byId("subtitle").textContent = `${report.walks} walks, ${report.first_day} to ${report.last_day}. Where they go from here, hour by hour.`;
   byId("most").textContent = report.most.toFixed(2);
-  report.starts.forEach((s, i) => byId("start").add(new Option(`${readable(report.places[s.place].name)} (${s.walks} walks)`, i)));
+  report.starts.forEach((s, i) => byId("start").add(new Option(`${readable(s.name)} (${s.walks} walks)`, i)));
   byId("start").oninput = (event) => setStart(Number(event.target.value));
   byId("hour").oninput = (event) => setHour(Number(event.target.value));
   byId("play").onclick = play;

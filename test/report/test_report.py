@@ -13,10 +13,12 @@ import pytest
 
 from svfm_ros.cli import main
 from svfm_ros.config.sim import HabitConfig
+from svfm_ros.datatypes import Places
+from svfm_ros.report import gather, render
 from svfm_ros.sim.house import load_house
 from svfm_ros.sim.walker import simulate_habit
 from svfm_ros.svfm.forecast import Forecaster
-from svfm_ros.walks.csvio import write_walks_csv
+from svfm_ros.walks.csvio import read_walks_csv, write_walks_csv
 from svfm_ros.walks.places import save_places
 
 MAP = Path(__file__).resolve().parents[2] / "maps" / "house.yaml"
@@ -78,7 +80,8 @@ def test_it_says_what_the_forecaster_says(folder: Path, content: dict[str, Any])
     assert names[: len(house.places)] == list(house.places.names)
     start = content["starts"][0]
     couch = content["places"][start["place"]]
-    assert couch["name"] == "couch"  # all of these walks begin there
+    assert couch["name"] == start["name"] == "couch"  # all of these walks begin there
+    assert (start["x"], start["y"]) == (couch["x"], couch["y"])
     assert start["walks"] == content["walks"] == WALKS
     for hour in (2, 14):
         asked = start["hours"][hour]
@@ -91,6 +94,19 @@ def test_it_says_what_the_forecaster_says(folder: Path, content: dict[str, Any])
         assert len(paths) == len(asked["ends"])
         assert np.allclose(paths[:, 0], (couch["x"], couch["y"]), atol=0.006)
         assert np.allclose(paths[:, -1], found.samples_xy[: len(paths), -1], atol=0.02)
+
+
+def test_walks_may_begin_where_no_place_is(folder: Path) -> None:
+    """Places that are found are found by ends, and nobody ends their walks on this couch."""
+    house, walks = load_house(), read_walks_csv(folder / "walks.csv")
+    ends = Places(tuple(p for p in house.places if p.name != "couch"))
+    found = gather(Forecaster(folder / "model.pt", ends), walks[:6], walks[:1])
+    assert [(s.name, s.place, s.walks) for s in found.starts] == [("start 1", -1, 6)]
+    couch = house.place("couch")
+    assert np.hypot(found.starts[0].x - couch.x, found.starts[0].y - couch.y) < 0.6
+    assert found.map is None
+    assert found.calibration is None  # one walk tells nothing
+    assert "start 1" in render(found)
 
 
 def test_wandering_and_calibration_are_there(content: dict[str, Any]) -> None:
