@@ -13,6 +13,7 @@ import pytest
 import yaml
 
 from svfm_ros.cli import COMMANDS
+from svfm_ros.experiments.registry import EXPERIMENTS
 
 ROOT = Path(__file__).resolve().parent.parent
 PAGES = sorted([ROOT / "README.md", ROOT / "CONTRIBUTING.md", *(ROOT / "docs").glob("*.md")])
@@ -59,6 +60,19 @@ def test_commands_exist_with_their_options(page: Path) -> None:
         known = set(parser._option_string_actions)
         unknown = [w for w in words[1:] if w.startswith("--") and w.split("=")[0] not in known]
         assert not unknown, f"{page.name}: {line}"
+
+
+def test_benchmarks_and_experiments_that_are_named_exist() -> None:
+    known = {
+        "bench": {p.stem for p in (ROOT / "benchmarks").glob("[a-z]*.py")},
+        "reproduce": set(EXPERIMENTS),
+        "pictures": {"front", "fields", "hours", "walk"},
+    }
+    for page in PAGES:
+        for line in commands_in(page):
+            command, *names = [w for w in shlex.split(line)[1:] if not w.startswith("-")] or [""]
+            unknown = {w for w in names if w.islower()} - known.get(command, set(names))
+            assert not unknown - {"docs/pictures", "out"}, f"{page.name}: {line}"
 
 
 def test_the_pages_name_commands_at_all() -> None:
