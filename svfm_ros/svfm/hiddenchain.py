@@ -12,6 +12,8 @@ __all__ = ["HiddenChain"]
 
 Array = NDArray[np.float32]
 
+_FEWEST = 4.0  # walks per field, for how wide paths may spread
+
 
 @dataclass(frozen=True, slots=True)
 class HiddenChain:
@@ -23,6 +25,7 @@ class HiddenChain:
     log_pace: NDArray[np.float64]  # (G,)
     log_pace_weight: NDArray[np.float64]  # (G,)
     pace_spread: float  # standard deviation of the log of the pace
+    widen: float  # how much wider one more walk may be off than the walks it was learned from
     keep: tuple[float, float]  # correlation of the noise from one step to the next, along and across
     pause: float
     resume: float
@@ -43,6 +46,7 @@ class HiddenChain:
             log_pace=_numpy(chain.pace).astype(float),
             log_pace_weight=_numpy(chain.log_pace_weight).astype(float),
             pace_spread=float(model.log_pace_spread.detach().exp()) if model.config.paces > 1 else 0.0,
+            widen=_widen(float(model.habit_walks.sum()) / model.config.components),
             keep=(float(chain.keep_v.detach()), float(chain.keep_u.detach())),
             pause=float(chain.pause.detach()),
             resume=float(chain.resume.detach()),
@@ -60,6 +64,12 @@ class HiddenChain:
         habits = self.habit_shares[:, np.broadcast_to(cell, len(xy))]  # (C, S, K)
         mixed = np.einsum("sc,csk->sk", near, habits)
         return np.asarray(np.log(mixed / near.sum(1, keepdims=True)))
+
+
+def _widen(walks: float) -> float:
+    """Spread of one more draw over the spread fitted to n: the fitted middle is off, too, and the fit is too narrow."""
+    n = max(walks, _FEWEST)
+    return float(np.sqrt((n + 1.0) / (n - 1.0)))
 
 
 def _numpy(x: object) -> Array:

@@ -37,7 +37,8 @@ class PathSampler:
 
     def __init__(self, model: WalkModel) -> None:
         self.config, self.dt_s = model.config, model.dt_s
-        self.table, self.chain = FieldTable.of(model), HiddenChain.of(model)
+        self.chain = HiddenChain.of(model)
+        self.table = FieldTable.of(model).widened(self.chain.widen)
 
     def prior(self, xy: NDArray[np.float64], hour: float) -> NDArray[np.float64]:
         """Share of each field (S, K) for people at positions (S, 2) at a local hour."""
@@ -49,7 +50,7 @@ class PathSampler:
         noise = rng.standard_normal((3, rows)).astype(np.float32)
         return Hidden(
             component=_pick(self.prior(xy, hour), rng),
-            pace=np.exp(np.float32(self.chain.pace_spread) * noise[0]),
+            pace=np.exp(np.float32(self.chain.widen * self.chain.pace_spread) * noise[0]),
             eps_v=noise[1],
             eps_u=noise[2],
             pausing=rng.random(rows) < self.chain.pause,

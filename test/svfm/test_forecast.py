@@ -5,6 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
+from svfm_ros.svfm.sample import PathSampler
 
 from svfm_ros.config.forecast import ForecastConfig, PathTrainConfig
 from svfm_ros.datatypes import OccupancyGrid, Place, Places, Pose2, Walk, WalkWindows
@@ -14,6 +15,7 @@ from svfm_ros.svfm.forecast import Forecaster
 from svfm_ros.svfm.modelfile import Footprints, WalkModelFile, load_walk_model, save_walk_model
 from svfm_ros.svfm.pathsampler import PathSampler
 from svfm_ros.svfm.pathtrain import as_batch, train_paths
+from svfm_ros.svfm.walkmodel import WalkModel
 from svfm_ros.svfm.walls import Walls
 from svfm_ros.svfm.wandering import wandering_index
 
@@ -220,3 +222,14 @@ def test_more_is_left_open_by_day_than_at_night(forecaster: Forecaster) -> None:
     assert night.mean < noon.mean - 0.2
     assert (report.walks, report.unknown) == (4, 1)
     assert report.most == pytest.approx(np.log(2))
+
+
+def test_paths_spread_wider_than_the_few_walks_they_were_learned_from(saved: WalkModelFile) -> None:
+    few, many = (WalkModel(saved.model.config, DT) for _ in range(2))
+    for model, walks in ((few, 20.0), (many, 2000.0)):
+        model.load_state_dict(saved.model.state_dict())
+        model.habit_walks[:] = 0.0
+        model.habit_walks[0] = walks  # ten walks, and a thousand, for each of two fields
+    narrow, wide = PathSampler(many).table.cells, PathSampler(few).table.cells
+    np.testing.assert_allclose(wide[:, 2:4] / narrow[:, 2:4], np.sqrt(11.0 / 9.0), rtol=2e-3)
+    np.testing.assert_array_equal(np.delete(wide, [2, 3], axis=1), np.delete(narrow, [2, 3], axis=1))
