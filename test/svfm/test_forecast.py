@@ -5,7 +5,6 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
-from svfm_ros.svfm.sample import PathSampler
 
 from svfm_ros.config.forecast import ForecastConfig, PathTrainConfig
 from svfm_ros.datatypes import OccupancyGrid, Place, Places, Pose2, Walk, WalkWindows
