@@ -12,11 +12,14 @@ from diagnostic_msgs.msg import DiagnosticArray, DiagnosticStatus, KeyValue
 from rclpy.clock import Clock, ClockType
 from rclpy.node import Node
 
+from svfm_ros.clock import NS_PER_S
+
 __all__ = ["ERROR", "OK", "WARN", "Diagnostics", "Health", "Latencies", "RateMeter", "worst"]
 
 OK, WARN, ERROR = 0, 1, 2
 _LEVELS = (DiagnosticStatus.OK, DiagnosticStatus.WARN, DiagnosticStatus.ERROR)
 _PERIOD_S = 1.0
+_FIRST_S = 0.2
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +45,12 @@ class Diagnostics:
         self._name = f"{node.get_fully_qualified_name().lstrip('/')}: {subject}"
         self._health = health
         self._publisher = node.create_publisher(DiagnosticArray, "/diagnostics", 10)
-        node.create_timer(_PERIOD_S, self.publish, clock=Clock(clock_type=ClockType.STEADY_TIME))
+        self._timer = node.create_timer(_FIRST_S, self._tick, clock=Clock(clock_type=ClockType.STEADY_TIME))
+
+    def _tick(self) -> None:
+        """Soon after the start a first time, so that one hears who is there, then at the usual pace."""
+        self._timer.timer_period_ns = round(_PERIOD_S * NS_PER_S)
+        self.publish()
 
     def publish(self) -> None:
         """Say it now."""

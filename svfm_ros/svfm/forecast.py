@@ -10,7 +10,6 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.spatial import cKDTree
 
 from svfm_ros.clock import NS_PER_S, hours_of_day
 from svfm_ros.config.forecast import ForecastConfig
@@ -47,7 +46,6 @@ class Forecaster:
         self._sampler = PathSampler(self.file.model)
         self._seen: tuple[Walk, SeenSteps | None] | None = None
         self._trust = trust_of(self.file.model)
-        self._near = cKDTree(self.file.footprints.xy)
         self._walls = None if walls is None else Walls.of(walls)
 
     def forecast(
@@ -79,7 +77,8 @@ class Forecaster:
         times_s, paths = self._until(walks, horizon_s)
         endpoint = self.places.assign(walks.end_xy, config.place_reach_m)
         shares = self._shares(endpoint)
-        near = self._near.query_ball_point(here, config.neighbourhood_m)
+        away_m = np.hypot(*(self.file.footprints.xy - here).T)  # (M,)
+        near = away_m <= config.neighbourhood_m
         return Forecast(
             stamp_ns=int(stamp_ns),
             frame=config.frame,
@@ -90,7 +89,7 @@ class Forecaster:
             entropy=entropy(shares),
             walks=len(np.unique(self.file.footprints.walk[near])),
             model_id=self.model_id,
-            known=bool(self._near.query(here)[0] <= config.known_radius_m),
+            known=bool(away_m.min(initial=np.inf) <= config.known_radius_m),
             endpoint=endpoint,
         )
 

@@ -11,7 +11,6 @@ drew waves by day that were not there; this stays within what the walks themselv
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.special import gammaln
 
 from svfm_ros.errors import DataError
 
@@ -54,6 +53,8 @@ def _pieces(counts: Array) -> Array:
 
 def _evidence(pieces: Array, alpha: Array) -> Array:
     """Log probability of the choices of each piece ``(cells, cells + 1)``, its habits unknown."""
+    from scipy.special import gammaln  # slow to load, and forecasts do without it
+
     total = pieces.sum(-1)
     whole = gammaln(alpha.sum()) - gammaln(alpha.sum() + total)
     return np.asarray(whole + (gammaln(pieces + alpha) - gammaln(alpha)).sum(-1))
