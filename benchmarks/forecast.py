@@ -340,7 +340,8 @@ def _unfolding(
     payload["destination_log_loss"] = dict(zip(map(str, _SEEN), losses, strict=True))
     falls = float(max(np.diff(losses)))
     checks.append(at_most(f"{count} walks: destination log loss, largest rise along the walk, nats", falls, 0.05))
-    checks.append(at_most(f"{count} walks: destination log loss after 60 %, nats (prior {prior:.2f})", losses[3], 0.3))
+    after = f"{count} walks: destination log loss after 60 % (past the junction), nats (prior {prior:.2f})"
+    checks.append(at_most(after, losses[3], round(prior / 2, 2)))
     walls = Walls.of(floor_plan(home.house, LidarConfig().height_m))
     real = float(walls.crossed_by(flattened(home.held_out, _TICKS)).mean())
     forecaster.set_walls(floor_plan(home.house, LidarConfig().height_m))
