@@ -17,6 +17,7 @@ Array = NDArray[np.float64]
 
 _DOUBTFUL = 0.6  # share of inliers below which a wider window is tried, and what it must have at least
 _BETTER = 0.15  # and by how much it must do better
+_TURNED_RAD = 1.8  # turned so far from the guess, it must be as good as one after a loss
 _FOUND_AGAIN = 0.75  # share of inliers at which a lost sensor is believed to be found
 _STEP_M, _WIDEST_M = 0.4, 3.0  # it reaches no farther than one can get in the time, and never farther than the second
 _START_SPREAD = np.array([0.01, 0.01, 0.002])
@@ -85,6 +86,12 @@ class Tracker:
         most_m = min(_STEP_M + 2.0 * self._config.max_speed_m_s * gap_s, _WIDEST_M)
         for wider in (guess, guess.widened(T_map_previous, most_m)):
             again = lay_with_care(cloud, target, wider)
-            if again.inlier_ratio > max(match.inlier_ratio + _BETTER, _DOUBTFUL):
+            if again.inlier_ratio > max(match.inlier_ratio + _BETTER, _needed(guess, again)):
                 return again
         return match
+
+
+def _needed(guess: Guess, match: MatchResult) -> float:
+    """Share of inliers that a match needs. A great turn in a moment may be a corridor seen the wrong way round."""
+    off = guess.T_map_scan.inverse() @ match.T_target_source
+    return _DOUBTFUL if abs(off.theta) < _TURNED_RAD else _FOUND_AGAIN
