@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 __all__ = ["add_arguments", "run"]
 
 _MODELS = ("*.pt",)
-_MAPS = ("*.state", "*.unusable")  # mapping under way, with the way of whoever wore the sensor
+_MAPS = ("*.state", "*.session", "*.unusable")  # mapping under way, with the way of whoever wore the sensor
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
