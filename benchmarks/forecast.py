@@ -89,7 +89,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         _compare(f"{count} walks, ground truth", home, _windows(walks), config, count, checks, payload, args.json)
     if not (args.quick or args.no_slam):
         _through_slam(home, args.seed + 1, counts, config, checks, payload, args.json)
-    _unfolding(home, args.seed + 1, max(c for c in counts if c <= 40 or len(counts) == 1), config, checks, payload)
+    _unfolding(home, args.seed + 1, min(counts, key=lambda c: abs(c - 40)), config, checks, payload)
     _day_and_night(home, args.seed + 2, 160, 1 if args.quick else args.night_seeds, config, checks, payload)
     _going_on(home, args.seed + 3, config, checks, payload)
     return report("forecasts against their bars", checks, payload, args.json)
