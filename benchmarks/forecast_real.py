@@ -49,6 +49,7 @@ NEEDS_DATA = "walks"
 
 _PAST, _FUTURE = 8, 12
 _TRACKS, _ASKED = 120, 150  # learned from and asked about, at most
+_SAMPLES = 400  # of each forecaster: from 100, a kernel density still depends on how many there are
 _PIECES = 300  # of other scenes
 _STEPS = 100
 _PUBLISHED = {
@@ -111,7 +112,7 @@ def _never_ends(windows: WalkWindows) -> NDArray[np.bool_]:
     return np.zeros(len(windows), dtype=np.bool_)
 
 
-def _ask(pieces: WalkWindows, samples: int = 100) -> Asked:
+def _ask(pieces: WalkWindows, samples: int = _SAMPLES) -> Asked:
     if len(pieces) > _ASKED:
         pieces = pieces.select(np.linspace(0, len(pieces) - 1, _ASKED).astype(int))
     return ask_from_within(pieces, _PAST, samples)
