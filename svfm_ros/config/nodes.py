@@ -107,7 +107,7 @@ class SlamNodeConfig:
     map_period_s: float = option(2.0, "publish the map at most this often, s", low=0.1, high=3600.0)
     track_period_s: float = option(0.5, "publish the track at most this often, s", low=0.05, high=3600.0)
     track_points: int = option(2000, "poses of the track that are published at most", low=2, high=100000)
-    inbox: int = option(50, "scans that may wait; older ones give way", low=1, high=10000, read_only=True)
+    inbox: int = option(500, "scans that may wait; older ones give way", low=1, high=10000, read_only=True)
     save_map_to: str = option("map.yaml", "where the service ~/save_map writes the map, map_server YAML")
     cloud: CloudConfig = field(default_factory=CloudConfig)
     slam: SlamConfig = field(default_factory=SlamConfig)
