@@ -104,7 +104,9 @@ def _run_one(benchmark: Benchmark, data: Path | None, quiet: bool) -> Outcome:
     try:
         figures = json.loads(done.stdout)
     except json.JSONDecodeError:
-        return Outcome(benchmark, {}, f"ended with exit code {done.returncode} and no figures")
+        problem = f"ended with exit code {done.returncode} and no figures"
+        print(f"{benchmark.name} {problem}", file=sys.stderr)
+        return Outcome(benchmark, {}, problem)
     if not quiet:
         _print_checks(benchmark, figures)
     return Outcome(benchmark, figures)
