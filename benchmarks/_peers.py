@@ -1,7 +1,11 @@
 """Other SLAM programs on the same scans, without odometry, as far as they can do without."""
 
+import contextlib
+import ctypes
+import os
+import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -33,10 +37,27 @@ class PeerRun:
 def run_peers(scans: Sequence[Scan], limit_s: float, all_guesses: bool = False) -> list[PeerRun]:
     """Every peer there is, each given up on after the limit."""
     guesses = (False, True) if all_guesses else (False,)
-    return [
-        *(_run_yag(scans, limit_s, velocity) for velocity in guesses),
-        _run_breezy(scans, limit_s),
-    ]
+    with _own_words_aside():
+        return [*(_run_yag(scans, limit_s, velocity) for velocity in guesses), _run_breezy(scans, limit_s)]
+
+
+@contextlib.contextmanager
+def _own_words_aside() -> Iterator[None]:
+    """What compiled code prints goes where progress goes, not among the figures."""
+    sys.stdout.flush()
+    kept = os.dup(1)
+    os.dup2(2, 1)
+    try:
+        yield
+    finally:
+        _flush_c()
+        os.dup2(kept, 1)
+        os.close(kept)
+
+
+def _flush_c() -> None:
+    """C++ keeps what it printed in a buffer of its own."""
+    ctypes.CDLL(None).fflush(None)
 
 
 def _run_yag(scans: Sequence[Scan], limit_s: float, velocity: bool) -> PeerRun:

@@ -16,7 +16,6 @@ from typing import Any
 from geometry_msgs.msg import PoseWithCovarianceStamped
 from rclpy.callback_groups import ReentrantCallbackGroup
 from rclpy.clock import Clock, ClockType
-from rclpy.qos import QoSProfile, ReliabilityPolicy
 from rclpy.task import Future
 from sensor_msgs.msg import LaserScan, PointCloud2
 from std_srvs.srv import Trigger
@@ -29,6 +28,7 @@ from svfm_ros.nodes import convert
 from svfm_ros.nodes.base import ConfiguredNode
 from svfm_ros.nodes.cloud import from_point_cloud
 from svfm_ros.nodes.diagnostics import ERROR, WARN, Diagnostics, Health, Latencies, RateMeter, worst
+from svfm_ros.nodes.hearing import Hearing
 from svfm_ros.nodes.lifetime import run_node
 from svfm_ros.nodes.map_memory import KeptMap, MapMemory, state_path
 from svfm_ros.nodes.pictures import Pictures
@@ -125,10 +125,8 @@ class SlamNode(ConfiguredNode[SlamNodeConfig]):
         if not self._warm.done():
             return
         self._waiting.cancel()
-        # Best effort, so that drivers of either kind are heard; the queue bridges a hiccup.
-        sensor = QoSProfile(depth=self.config.inbox, reliability=ReliabilityPolicy.BEST_EFFORT)
-        self.create_subscription(LaserScan, "scan", self._receive, sensor)
-        self.create_subscription(PointCloud2, "points", self._receive, sensor)
+        Hearing(self, LaserScan, "scan", self._receive, self.config.inbox)
+        Hearing(self, PointCloud2, "points", self._receive, self.config.inbox)
 
     def close(self) -> None:
         """Keep the open walk, stop the threads and leave the graph."""

@@ -36,6 +36,7 @@ def test_a_recording_becomes_poses_a_map_a_track_and_walks(start, listener, latc
     recorder.write(recording, bag)
     poses = listener.collect(PoseWithCovarianceStamped, "pose", 1000)
     walks = listener.collect(Path, "walk", latched)
+    said = listener.collect(DiagnosticArray, "/diagnostics")
     node = slam(
         start,
         f"store:={tmp_path / 'walks'}",
@@ -43,6 +44,7 @@ def test_a_recording_becomes_poses_a_map_a_track_and_walks(start, listener, latc
         f"save_map_to:={tmp_path / 'm.yaml'}",
         "inbox:=1000",  # no pause of a busy machine is to cost a scan
     )
+    said.wait(1)  # it knows us: poses from before would pass us by
     start("-m", "svfm_ros.nodes.player", bag, "--rate", 4, "--topics", "scan", "--wait-for", "scan")
     poses.wait(len(scans))
 
