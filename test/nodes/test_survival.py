@@ -5,6 +5,7 @@ from functools import cache
 
 import numpy as np
 import pytest
+from diagnostic_msgs.msg import DiagnosticArray
 from geometry_msgs.msg import PoseWithCovarianceStamped
 from nav_msgs.msg import OccupancyGrid, Path
 from sensor_msgs.msg import LaserScan
@@ -38,11 +39,13 @@ class Driver:
 
     def __init__(self, listener):
         self._publisher = listener.node.create_publisher(LaserScan, "scan", 100)
+        self._said = listener.collect(DiagnosticArray, "/diagnostics")
 
     def wait(self, listeners):
         while self._publisher.get_subscription_count() != listeners:
             time.sleep(0.02)
-        time.sleep(0.5)  # we know the subscriber before it knows us
+        if listeners:
+            self._said.wait(len(self._said) + 1)  # it knows us: poses from before would pass us by
 
     def send(self, scans):
         for scan in scans:
