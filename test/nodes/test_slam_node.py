@@ -135,6 +135,8 @@ def test_two_wearables_in_one_house_do_not_meet(start, listener, tmp_path):
     said = listener.collect(DiagnosticArray, "/diagnostics")
     while not all(t.get_subscription_count() for t in talkers.values()):
         said.wait(len(said) + 1)
+    for name in poses:  # it knows us: poses from before would pass us by
+        said.wait_for(lambda m, name=name: any(s.name.startswith(name) for s in m.status))
     for name, some in (("mary", scans[:30]), ("john", scans[60:80])):
         for scan in some:
             talkers[name].publish(convert.to_laser_scan(scan, "laser"))
