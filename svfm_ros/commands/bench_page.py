@@ -18,7 +18,7 @@ _HEAD = """# Results
 
 `make bench` writes this page: every benchmark with its figures against their bars, and peers from the same run. Times
 on shared machines vary: compare the ratios. `make bench BENCH_ARGS="--data DIR"` includes the benchmarks on real
-recordings; `svfm bench NAME --page docs/results.md` renews one section.
+recordings; `svfm bench solvers --page docs/results.md` renews one section.
 """
 _MOST_ROWS = 40
 
