@@ -8,7 +8,12 @@ SPEED = Section(
 PEERS = Section(
     "peers",
     "Who else.",
-    {"checks": [], "lines": [{"who": "us", "ms": 1.5}, {"who": "a|b", "ms": 4}], "nested": [{"deep": {"er": 1}}]},
+    {
+        "checks": [],
+        "lines": [{"who": "us", "ms": 1.5}, {"who": "a|b", "ms": 4}],
+        "nested": [{"deep": {"er": 1}}],
+        "in": {"side": [{"x": 7}]},
+    },
 )
 
 
@@ -18,6 +23,7 @@ def test_checks_and_records_become_tables():
     assert "| us | 1.5 |" in page
     assert "| a\\|b | 4 |" in page
     assert "nested" not in page
+    assert "in, side:\n\n| x |\n| --- |\n| 7 |" in page
     assert page.index("## peers") < page.index("## speed")
     assert "commit" in page
 

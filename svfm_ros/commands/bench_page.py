@@ -6,7 +6,7 @@ A run replaces the sections of the benchmarks it ran and leaves the others as th
 import platform
 import re
 import subprocess
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -34,7 +34,7 @@ class Section:
     def text(self, provenance: str) -> str:
         """As Markdown."""
         parts = [f"## {self.name}", self.summary, provenance, _checks(self.figures.get("checks", []))]
-        parts += [f"{key}:\n\n{_records(value)}" for key, value in self.figures.items() if _is_table(key, value)]
+        parts += [f"{title}:\n\n{_records(records)}" for title, records in _tables(self.figures)]
         return "\n\n".join(part for part in parts if part) + "\n"
 
 
@@ -66,9 +66,18 @@ def _checks(checks: list[dict[str, Any]]) -> str:
     return _table(("figure", "value", "bar", "holds"), rows) if rows else ""
 
 
-def _is_table(key: str, value: Any) -> bool:
+def _tables(figures: dict[str, Any]) -> Iterator[tuple[str, list[dict[str, Any]]]]:
+    """Lists of records with their titles, at the top or one level down."""
+    for key, value in figures.items():
+        if key != "checks" and _is_table(value):
+            yield key, value
+        elif isinstance(value, dict):
+            yield from ((f"{key}, {inner}", records) for inner, records in value.items() if _is_table(records))
+
+
+def _is_table(value: Any) -> bool:
     """Whether it is a list of flat records, and short enough to read."""
-    if key == "checks" or not isinstance(value, list) or not 0 < len(value) <= _MOST_ROWS:
+    if not isinstance(value, list) or not 0 < len(value) <= _MOST_ROWS:
         return False
     return all(isinstance(r, dict) and not any(isinstance(v, dict | list) for v in r.values()) for r in value)
 
