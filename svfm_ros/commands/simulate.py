@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from svfm_ros.config.sim import SimConfig
     from svfm_ros.sim.house import House
     from svfm_ros.sim.recording import Recorder, Recording
-    from svfm_ros.sim.walker import LabelledWalk
+    from svfm_ros.sim.trips import LabelledWalk
 
 __all__ = ["add_arguments", "run"]
 

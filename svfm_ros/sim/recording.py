@@ -13,7 +13,7 @@ from svfm_ros.datatypes import Scan, Walk
 from svfm_ros.sim.house import House
 from svfm_ros.sim.lidar import Lidar
 from svfm_ros.sim.motion import Motion, motion_of
-from svfm_ros.sim.walker import LabelledWalk
+from svfm_ros.sim.trips import LabelledWalk
 
 __all__ = ["Recorder", "Recording"]
 

@@ -6,7 +6,7 @@ from pathlib import Path
 from svfm_ros import durable
 from svfm_ros.clock import NS_PER_S
 from svfm_ros.sim.house import House
-from svfm_ros.sim.walker import LabelledWalk
+from svfm_ros.sim.trips import LabelledWalk
 
 __all__ = ["write_labels_csv", "write_places", "write_walks_csv"]
 

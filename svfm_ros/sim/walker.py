@@ -1,29 +1,23 @@
 """People walking through a house: the paper's protocol, habits by the hour, whole days.
 
-All three give ground truth in the frame ``map``. Walks are drawn many at a time, one batch per pair of places; the
-same house, config and seed give the same walks.
+All of them give ground truth in the frame ``map``; the same house, config and seed give the same walks.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from itertools import pairwise
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
 
 from svfm_ros.clock import NS_PER_S, hours_of_day, parse_local_time
 from svfm_ros.config.sim import HabitConfig, WalkerConfig
-from svfm_ros.datatypes import Walk
 from svfm_ros.errors import DataError, UsageError
-from svfm_ros.sim.gait import TimedPaths, time_paths, walk_poses
 from svfm_ros.sim.habits import is_night, next_place_shares
 from svfm_ros.sim.house import House
-from svfm_ros.sim.paths import draw_paths, draw_stops
 from svfm_ros.sim.routes import RouteBook
+from svfm_ros.sim.trips import LabelledWalk, Trip, after_each_other, exact_spots, tour, walk_all
 
 __all__ = [
     "ANCHOR",
-    "LabelledWalk",
     "route_book",
     "simulate_days",
     "simulate_habit",
@@ -41,30 +35,6 @@ _MARGIN_M = 0.04  # between two nodes of the clearance grid, a wall may be this 
 _DAY_S = 86400
 _PROTOCOL_HOUR_H = 10
 _PROTOCOL_GAP_NS = 60 * NS_PER_S
-_TOUR_GAP_NS = 12 * NS_PER_S
-_MOST_REDRAWS = 12
-_LARGEST_BATCH = 1000
-_SHORTEST_STAY_NS = 3 * NS_PER_S  # long enough to turn around
-
-
-@dataclass(frozen=True, slots=True)
-class LabelledWalk:
-    """A walk and what its walker had in mind."""
-
-    walk: Walk
-    origin: str
-    destination: str
-
-
-@dataclass(frozen=True, slots=True)
-class _Trip:
-    """A walk that is to be made."""
-
-    origin: str
-    destination: str
-    start_ns: int
-    start_xy: Array | None = None  # None: draw one
-    stop_xy: Array | None = None
 
 
 def route_book(house: House, config: WalkerConfig | None = None) -> RouteBook:
@@ -96,10 +66,10 @@ def simulate_protocol(
     first = parse_local_time(f"{habits.first_day}T{_PROTOCOL_HOUR_H:02d}:00", habits.time_zone)
     limits = (config.shortest_s, config.longest_s)
     if and_back:
-        tour = [origin, *(name for target in order for name in (target, origin))]
-        return _after_each_other(_walk(book, _tour(book, tour, first, rng), config, rng, limits))
-    trips = [_Trip(origin, name, first + i * _PROTOCOL_GAP_NS) for i, name in enumerate(order)]
-    return _walk(book, trips, config, rng, limits)
+        stops = [origin, *(name for target in order for name in (target, origin))]
+        return after_each_other(walk_all(book, tour(book, stops, first, rng), config, rng, limits))
+    trips = [Trip(origin, name, first + i * _PROTOCOL_GAP_NS) for i, name in enumerate(order)]
+    return walk_all(book, trips, config, rng, limits)
 
 
 def simulate_tour(
@@ -117,8 +87,8 @@ def simulate_tour(
     book = book or route_book(house, config)
     rng = np.random.default_rng([seed, 4])
     first, _ = span_of_days(habits, 1.0, start_hour)
-    trips = _tour(book, stops, first, rng, round(every_s * NS_PER_S))
-    return _after_each_other(_walk(book, trips, config, rng, (config.shortest_s, config.longest_s)))
+    trips = tour(book, stops, first, rng, round(every_s * NS_PER_S))
+    return after_each_other(walk_all(book, trips, config, rng, (config.shortest_s, config.longest_s)))
 
 
 def simulate_habit(
@@ -144,8 +114,8 @@ def simulate_habit(
     names = house.places.names
     table = np.stack([_leaving(house, habits, origin, float(h), shares) for h in clock]) if count else np.empty((0, 1))
     chosen = (rng.uniform(size=(count, 1)) > np.cumsum(table, axis=1)).sum(axis=1)
-    trips = [_Trip(origin, names[int(k)], int(t)) for k, t in zip(chosen, starts, strict=True)]
-    return _walk(book or route_book(house, config), trips, config, rng, (config.shortest_s, config.longest_s))
+    trips = [Trip(origin, names[int(k)], int(t)) for k, t in zip(chosen, starts, strict=True)]
+    return walk_all(book or route_book(house, config), trips, config, rng, (config.shortest_s, config.longest_s))
 
 
 def simulate_days(
@@ -164,9 +134,9 @@ def simulate_days(
     rng = np.random.default_rng([seed, 3])
     span_ns = span_of_days(habits, days, start_hour)
     visits = _visits(house, habits, origin, span_ns, rng)
-    spots = _spots(book, [origin, *(v.destination for v in visits)], rng)
-    trips = [_Trip(v.origin, v.destination, v.start_ns, spots[i], spots[i + 1]) for i, v in enumerate(visits)]
-    walks = _after_each_other(_walk(book, trips, config, rng, None))
+    spots = exact_spots(book, [origin, *(v.destination for v in visits)], rng)
+    trips = [Trip(v.origin, v.destination, v.start_ns, spots[i], spots[i + 1]) for i, v in enumerate(visits)]
+    walks = after_each_other(walk_all(book, trips, config, rng, None))
     return [w for w in walks if w.walk.stamps_ns[-1] <= span_ns[1]]
 
 
@@ -209,11 +179,11 @@ def _leaving(house: House, habits: HabitConfig, origin: str, hour: float, shares
 
 def _visits(
     house: House, habits: HabitConfig, origin: str, span_ns: tuple[int, int], rng: np.random.Generator
-) -> list[_Trip]:
+) -> list[Trip]:
     """When someone gets up, and to go where; a draw of the place they are at means staying longer."""
     names = house.places.names
     here, now = origin, span_ns[0]
-    trips: list[_Trip] = []
+    trips: list[Trip] = []
     while True:
         hour = float(hours_of_day(np.array([now]), habits.time_zone)[0])
         stay = habits.dwell_s * float(np.exp(habits.dwell_spread * rng.standard_normal()))
@@ -224,93 +194,5 @@ def _visits(
         hour = float(hours_of_day(np.array([now]), habits.time_zone)[0])
         there = names[int(rng.choice(len(names), p=next_place_shares(house, habits, here, hour)))]
         if there != here:
-            trips.append(_Trip(here, there, now))
+            trips.append(Trip(here, there, now))
             here = there
-
-
-def _tour(
-    book: RouteBook, names: Sequence[str], first_ns: int, rng: np.random.Generator, gap_ns: int = _TOUR_GAP_NS
-) -> list[_Trip]:
-    """Trips from place to place, each from where the last one ended."""
-    spots = _spots(book, names, rng)
-    legs = enumerate(pairwise(names))
-    return [_Trip(a, b, first_ns + i * gap_ns, spots[i], spots[i + 1]) for i, (a, b) in legs]
-
-
-def _spots(book: RouteBook, names: Sequence[str], rng: np.random.Generator) -> Array:
-    """Where exactly each visit ends ``(len(names), 2)``."""
-    spots = np.empty((len(names), 2))
-    for name in sorted(set(names)):
-        rows = [i for i, n in enumerate(names) if n == name]
-        spots[rows] = draw_stops(book, book.house.place(name), len(rows), rng)
-    return spots
-
-
-def _after_each_other(walks: list[LabelledWalk]) -> list[LabelledWalk]:
-    """Nobody leaves before they have arrived: a walk that would start too early waits for the last one to end."""
-    out: list[LabelledWalk] = []
-    free_ns = 0
-    for labelled in walks:
-        walk = labelled.walk
-        late = max(0, free_ns - int(walk.stamps_ns[0]))
-        if late:
-            walk = Walk(walk.walk_id, walk.resident, walk.stamps_ns + late, walk.poses)
-        out.append(LabelledWalk(walk, labelled.origin, labelled.destination))
-        free_ns = int(walk.stamps_ns[-1]) + _SHORTEST_STAY_NS
-    return out
-
-
-def _walk(
-    book: RouteBook,
-    trips: Sequence[_Trip],
-    config: WalkerConfig,
-    rng: np.random.Generator,
-    duration_s: tuple[float, float] | None,
-) -> list[LabelledWalk]:
-    """Make all trips, one batch per pair of places."""
-    walks: list[LabelledWalk | None] = [None] * len(trips)
-    for pair, rows in _batches(trips):
-        timed = _time_trips(book, [trips[i] for i in rows], config, rng, duration_s)
-        for i, (t, poses) in zip(rows, walk_poses(timed, config, rng), strict=True):
-            stamps = trips[i].start_ns + np.rint(t * NS_PER_S).astype(np.int64)
-            walks[i] = LabelledWalk(Walk(f"walk-{i:05d}", "resident", stamps, poses), *pair)
-    return [w for w in walks if w is not None]
-
-
-def _batches(trips: Sequence[_Trip]) -> Iterator[tuple[tuple[str, str], list[int]]]:
-    """Pairs of places, each with the trips between them, not too many at once for the machine's memory."""
-    by_pair: dict[tuple[str, str], list[int]] = {}
-    for i, trip in enumerate(trips):
-        by_pair.setdefault((trip.origin, trip.destination), []).append(i)
-    for pair in sorted(by_pair):
-        rows = by_pair[pair]
-        yield from ((pair, rows[k : k + _LARGEST_BATCH]) for k in range(0, len(rows), _LARGEST_BATCH))
-
-
-def _time_trips(
-    book: RouteBook,
-    trips: Sequence[_Trip],
-    config: WalkerConfig,
-    rng: np.random.Generator,
-    duration_s: tuple[float, float] | None,
-) -> TimedPaths:
-    """Paths and speeds of one batch; walks outside of the duration are drawn again, unless the way is that long."""
-    low, high = duration_s or (0.0, np.inf)
-    timed = _draw_trips(book, trips, config, rng)
-    for _ in range(_MOST_REDRAWS):
-        again = np.flatnonzero((timed.duration_s() < low) | (timed.duration_s() > high))
-        if len(again) == 0:
-            break
-        timed = timed.replaced(again, _draw_trips(book, [trips[i] for i in again.tolist()], config, rng))
-    return timed
-
-
-def _draw_trips(book: RouteBook, trips: Sequence[_Trip], config: WalkerConfig, rng: np.random.Generator) -> TimedPaths:
-    origin, destination = trips[0].origin, trips[0].destination
-    starts = draw_stops(book, book.house.place(origin), len(trips), rng)
-    stops = draw_stops(book, book.house.place(destination), len(trips), rng)
-    for i, trip in enumerate(trips):
-        starts[i] = starts[i] if trip.start_xy is None else trip.start_xy
-        stops[i] = stops[i] if trip.stop_xy is None else trip.stop_xy
-    paths = draw_paths(book, origin, destination, starts, stops, config.lateral_spread_m, rng)
-    return time_paths(paths, config, rng)

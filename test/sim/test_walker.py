@@ -20,7 +20,8 @@ from svfm_ros.sim.geometry import contains, distance_to_segments
 from svfm_ros.sim.habits import is_night, next_place_shares
 from svfm_ros.sim.house import House
 from svfm_ros.sim.routes import RouteBook
-from svfm_ros.sim.walker import LabelledWalk, route_book, simulate_days, simulate_habit, simulate_protocol
+from svfm_ros.sim.trips import LabelledWalk
+from svfm_ros.sim.walker import route_book, simulate_days, simulate_habit, simulate_protocol
 
 PLAIN = WalkerConfig()
 
