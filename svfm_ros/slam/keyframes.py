@@ -75,8 +75,10 @@ class Keyframes:
         self.stamps_ns: list[int] = []
 
     @classmethod
-    def restored(cls, distance_m: float, stamps_ns: Ints, view: MapView, chains: Ints) -> "Keyframes":
-        """As they were once; loops are yet to be set."""
+    def restored(
+        cls, distance_m: float, stamps_ns: Ints, view: MapView, chains: Ints, ways: Iterable[tuple[int, int]]
+    ) -> "Keyframes":
+        """As they were once; ``ways`` are the links along the path, loops are yet to be set."""
         self = cls(distance_m)
         self._points, self._starts = view.pool.points.copy(), view.pool.starts.copy()
         self._poses, self._doubts, self._chains = view.poses.copy(), view.doubts.copy(), chains.copy()
@@ -84,8 +86,8 @@ class Keyframes:
         self._islands = list(range(int(chains.max(initial=0)) + 1))
         self._links = [{} for _ in stamps_ns]
         self.stamps_ns = [int(s) for s in stamps_ns]
-        for k in np.flatnonzero(np.diff(chains) == 0).tolist():
-            self._links[k][k + 1] = self._links[k + 1][k] = float(self._walked_m[k + 1] - self._walked_m[k])
+        for a, b in ways:
+            self._link(a, b, float(self._walked_m[b] - self._walked_m[b - 1]))
         return self
 
     def __len__(self) -> int:
@@ -122,18 +124,24 @@ class Keyframes:
         return np.array(self._islands, dtype=np.int64)[self._chains[: len(self)]]
 
     @property
+    def mainland(self) -> NDArray[np.bool_]:
+        """Which keyframes are on the largest island ``(K,)``."""
+        islands = self.islands
+        return np.asarray(islands == np.argmax(np.bincount(islands, minlength=1)))
+
+    @property
     def pool(self) -> Pool:
         """All points so far; views that stay as they are when keyframes are added."""
         used = self._starts[len(self)]
         return Pool(self._points[:used], self._starts[: len(self) + 1])
 
     def add(
-        self, stamp_ns: int, cloud: Cloud, T_map_keyframe: Array, *, doubt: Array | None = None, new_chain: bool = False
+        self, stamp_ns: int, cloud: Cloud, T_map_keyframe: Array, *, before: int | None, doubt: Array | None = None
     ) -> int:
-        """Append a keyframe; returns its id, which counts from zero. A new chain is an island until a loop joins it.
+        """Append a keyframe; returns its id, which counts from zero.
 
-        ``doubt`` (2,) holds the variances of the step from the one before: of place, in its least sure direction, and
-        of turn.
+        ``before`` is the one that the sensor came from; without it a new chain begins, an island until a loop joins it.
+        ``doubt`` (2,) holds the variances of the step: of place, in its least sure direction, and of turn.
         """
         cloud = filled(cloud)
         k, used = len(self), int(self._starts[len(self)])
@@ -147,7 +155,7 @@ class Keyframes:
         self._walked_m, self._chains = grown(self._walked_m, k + 1), grown(self._chains, k + 1)
         self._doubts = grown(self._doubts, k + 1)
         self._doubts[k] = (self._doubts[k - 1] if k else 0.0) + (0.0 if doubt is None else doubt)
-        if new_chain and k:
+        if before is None and k:
             self._islands.append(len(self._islands))
         self._chains[k] = len(self._islands) - 1
         self._walked_m[k] = self._walked_m[k - 1] if k else 0.0
@@ -155,12 +163,15 @@ class Keyframes:
         self._progress[k] = self._progress[k - 1] + 1.0 if k else 0.0
         self.stamps_ns.append(stamp_ns)
         self._links.append({})
-        if k and not new_chain:
-            length_m = float(np.hypot(*(self._poses[k, :2] - self._poses[k - 1, :2])))
+        if before is not None:
+            length_m = float(np.hypot(*(self._poses[k, :2] - self._poses[before, :2])))
             self._walked_m[k] += length_m
             self._progress[k] += max(0.0, length_m / self._distance_m - 1.0)
-            self._links[k][k - 1] = self._links[k - 1][k] = length_m
+            self._link(before, k, length_m)
         return k
+
+    def _link(self, a: int, b: int, length_m: float) -> None:
+        self._links[a][b] = self._links[b][a] = length_m
 
     def set_loops(self, pairs: Iterable[tuple[int, int]]) -> None:
         """Replace all links across loops by these; passing one costs as much as a metre of path."""
@@ -169,7 +180,7 @@ class Keyframes:
             self._links[b].pop(a, None)
         self._loops = [(a, b) for a, b in pairs if b not in self._links[a]]
         for a, b in self._loops:
-            self._links[a][b] = self._links[b][a] = _LOOP_COST_M
+            self._link(a, b, _LOOP_COST_M)
         self._join_islands()
 
     def _join_islands(self) -> None:

@@ -17,6 +17,7 @@ from svfm_ros.config.slam import SlamConfig
 from svfm_ros.datatypes import Constraint, MatchResult, Pose2, Scan, SlamUpdate
 from svfm_ros.slam.backend import Backend
 from svfm_ros.slam.candidates import Query
+from svfm_ros.slam.footing import asks_for_keyframe, familiar_keyframe, tie_to_old
 from svfm_ros.slam.gate import ScanGate
 from svfm_ros.slam.history import History, Trajectory
 from svfm_ros.slam.keyframes import Keyframes, KeyframeView, MapView, Pool
@@ -29,7 +30,7 @@ from svfm_ros.slam.seek import LastSeen, Seeker
 from svfm_ros.slam.statefile import SlamState
 from svfm_ros.slam.submap import Submaps, SubmapSpan
 from svfm_ros.slam.tracker import Tracker
-from svfm_ros.slam.uncertainty import doubt_of, information_with_floor, step_information, turned
+from svfm_ros.slam.uncertainty import doubt_of, is_leap, step_information, turned
 
 __all__ = ["Slam", "small_map"]
 
@@ -39,11 +40,8 @@ _FEWEST_POINTS = 20
 _LOCAL_REACH_M = 25.0
 _LATELY_CELL_M = 0.1
 _FREE = 15  # so many of the newest near keyframes tell which space is free
-_NEW_VIEW = 0.6  # a smaller share of inliers asks for a keyframe before its time
-_NEW_VIEW_M, _NEW_VIEW_RAD = 0.1, 0.15
 _ODOMETRY_FLOOR = np.array([0.01, 0.01, 0.002])  # no step is trusted more than this: m, m, rad
 _FEWEST_KEYFRAMES = 3  # that a question is made of
-_TIE_FLOOR = np.array([0.02, 0.02, 0.004])  # nor a place in the whole map
 _SEEK_M = 15.0  # after such a way in vain, the sensor is somewhere else
 _NO_IDEA = np.array([100.0, 100.0, 10.0])  # m, m, rad
 _LOST_SCANS, _LOST_S = 3, 1.0  # lost for so many scans and so long: lost for good
@@ -64,6 +62,7 @@ class Slam:
         self._backend = Backend(self.config, background)
         self._local: LocalMap | None = None
         self._near = np.empty(0, dtype=np.int64)
+        self._footing = 0  # the keyframe that scans are tied to
         self._ledger = Ledger()
         self._seeker: Seeker | None = None  # after a restart, while the place in the old map is not known
         self._placed_ns = 0
@@ -78,14 +77,16 @@ class Slam:
         view = MapView(
             Pool(state.points, state.starts), state.poses, state.walked_m, state.progress, state.doubts, state.chains
         )
-        self._keyframes = Keyframes.restored(self.config.keyframe_distance_m, state.stamps_ns, view, state.chains)
+        ways = [(c.from_id, c.to_id) for c in state.steps if not is_leap(c) or _in_one_chain(state.chains, c)]
+        self._keyframes = Keyframes.restored(self.config.keyframe_distance_m, state.stamps_ns, view, state.chains, ways)
         self._history = History.restored(state.scan_stamps_ns, state.scan_keyframes, state.scan_poses)
+        self._footing = len(state) - 1
         self._submaps.restore(len(state.spans), [(int(k), float(state.progress[k])) for k in state.open_submaps])
         self._ledger.steps, self._ledger.spans = list(state.steps), list(state.spans)
         self._ledger.loops = [loop.constraint for loop in state.loops]
         self._adopt_loops(state.loops)
         self._hand_over(query=None)
-        target = build_whole_map(self._keyframes.pool, self._keyframes.poses, np.flatnonzero(self._mainland()))
+        target = build_whole_map(self._keyframes.pool, self._keyframes.poses, np.flatnonzero(self._keyframes.mainland))
         near = LastSeen(self.pose, int(state.scan_stamps_ns[-1])) if len(state.scan_stamps_ns) else None
         self._seeker = Seeker(target, lambda: small_map(self.config), near)
         return self
@@ -154,11 +155,11 @@ class Slam:
         """Optimised poses of every scan placed so far, those of the largest island."""
         if not len(self._keyframes):
             return Trajectory(np.empty(0, dtype=np.int64), np.empty((0, 3)))
-        return self._history.trajectory(self._keyframes.poses, self._mainland())
+        return self._history.trajectory(self._keyframes.poses, self._keyframes.mainland)
 
     def keyframes(self) -> list[KeyframeView]:
         """Keyframes of the largest island with their optimised poses and their points: what the map is drawn from."""
-        return [self._keyframes.view(int(k)) for k in np.flatnonzero(self._mainland())]
+        return [self._keyframes.view(int(k)) for k in np.flatnonzero(self._keyframes.mainland)]
 
     def lately(self, most: int) -> Cloud:
         """What the newest keyframes of the chain saw, as one cloud in the frame of the newest scan."""
@@ -182,14 +183,19 @@ class Slam:
     def _place(self, scan: Scan, cloud: Cloud, match: MatchResult) -> bool:
         """Note the scan's pose; true if it became a keyframe."""
         self.counters["placed"] += 1
-        pose, newest = match.T_target_source.as_array(), len(self._keyframes) - 1
-        moved = se2.relative(self._keyframes.poses[newest], pose)
-        if self._is_keyframe(moved, match):
-            self._place_keyframe(scan, cloud, pose, match)
-            return True
-        self._history.add(scan.stamp_ns, newest, moved)
+        pose = match.T_target_source.as_array()
+        if asks_for_keyframe(self._from_footing(pose), match, self.config):
+            familiar = familiar_keyframe(self._keyframes, self._near, pose, match, self.config)
+            if familiar is None:
+                self._place_keyframe(scan, cloud, pose, match)
+                return True
+            self._look_around(familiar)
+        self._history.add(scan.stamp_ns, self._footing, self._from_footing(pose))
         self._placed_ns = scan.stamp_ns
         return False
+
+    def _from_footing(self, pose: Array) -> Array:
+        return se2.relative(self._keyframes.poses[self._footing], pose)
 
     def _seek(self, seeker: Seeker, scan: Scan, cloud: Cloud, hint: MotionHint | None) -> SlamUpdate:
         """After a restart: find the place in the old map, or give up and begin a new chain."""
@@ -207,33 +213,22 @@ class Slam:
         return self._update(scan, match, "the place in the old map was found", None, True)
 
     def _tie(self, k: int, match: MatchResult) -> None:
-        """Bind a keyframe that was found in the whole map to the nearest one of before."""
-        poses, islands = self._keyframes.poses, self._keyframes.islands
-        old = np.flatnonzero(islands[:k] == np.argmax(np.bincount(islands[:k])))
-        nearest = int(old[np.argmin(np.hypot(*(poses[old, :2] - poses[k, :2]).T))])
-        information = information_with_floor(turned(match.information, poses[nearest, 2]), _TIE_FLOOR)
-        step = Pose2.from_array(se2.relative(poses[nearest], poses[k]))
-        self._ledger.loops.append(Constraint(nearest, k, step, information, "loop"))
+        """Join a keyframe that was found in the whole map to the old ones."""
+        self._ledger.loops.append(tie_to_old(self._keyframes, k, match))
         self._adopt_loops((*self.loops, Loop(self._ledger.loops[-1], True)))
         self._look_around(k)
 
-    def _is_keyframe(self, moved: Array, match: MatchResult) -> bool:
-        distance_m, turn_rad = float(np.hypot(moved[0], moved[1])), abs(float(moved[2]))
-        if distance_m >= self.config.keyframe_distance_m or turn_rad >= self.config.keyframe_turn_rad:
-            return True
-        return match.inlier_ratio < _NEW_VIEW and (distance_m >= _NEW_VIEW_M or turn_rad >= _NEW_VIEW_RAD)
-
     def _place_keyframe(self, scan: Scan, cloud: Cloud, pose: Array, match: MatchResult | None) -> None:
         """A keyframe; without a match it begins a new chain."""
-        before, new_chain = len(self._keyframes) - 1, match is None
-        if new_chain and before >= 0:
-            self._finish_submap(self._submaps.close(before + 1, float(self._keyframes.progress[before])))
+        count, before, new_chain = len(self._keyframes), self._footing, match is None
+        if new_chain and count:
+            self._finish_submap(self._submaps.close(count, float(self._keyframes.progress[-1])))
         doubt = None if match is None else doubt_of(match.information)
-        k = self._keyframes.add(scan.stamp_ns, cloud, pose, doubt=doubt, new_chain=new_chain)
+        k = self._keyframes.add(scan.stamp_ns, cloud, pose, before=None if new_chain else before, doubt=doubt)
         self._history.add(scan.stamp_ns, k, np.zeros(3))
         self._placed_ns = scan.stamp_ns
         self.counters["keyframes"] += 1
-        if before >= 0:
+        if count:
             start = self._keyframes.poses[before]
             step = Pose2.from_array(se2.relative(start, pose))
             seen = None if match is None else turned(match.information, start[2])
@@ -249,8 +244,8 @@ class Slam:
             self._ledger.spans.append(span)
 
     def _look_around(self, k: int) -> None:
-        """Draw the local map anew around a keyframe."""
-        config = self.config
+        """Stand on a keyframe: draw the local map anew around it."""
+        config, self._footing = self.config, k
         walk_m = config.local_keyframes * config.keyframe_distance_m
         self._near = self._keyframes.near(k, config.local_keyframes, walk_m, _LOCAL_REACH_M)
         poses = self._keyframes.poses
@@ -296,7 +291,7 @@ class Slam:
             return None
         self._keyframes.rewrite(correction.poses)
         self._adopt_loops(correction.loops)
-        self._look_around(len(self._keyframes) - 1)
+        self._look_around(self._footing)
         return correction
 
     def _adopt_loops(self, loops: tuple[Loop, ...]) -> None:
@@ -305,10 +300,6 @@ class Slam:
         self._keyframes.set_loops((c.from_id, c.to_id) for c in believed)
         self.counters["loops_found"] = len(loops)
         self.counters["loops_refused"] = len(loops) - len(believed)
-
-    def _mainland(self) -> NDArray[np.bool_]:
-        islands = self._keyframes.islands
-        return np.asarray(islands == np.argmax(np.bincount(islands, minlength=1)))
 
     # ---- what is told
 
@@ -326,5 +317,9 @@ class Slam:
 
 
 def small_map(config: SlamConfig) -> Slam:
-    """SLAM of a few steps: it closes no loops."""
-    return Slam(replace(config, loop_every=0))
+    """SLAM of a few steps: it closes no loops, and however short the way, it grows."""
+    return Slam(replace(config, loop_every=0, familiar_views=0))
+
+
+def _in_one_chain(chains: NDArray[np.int64], step: Constraint) -> bool:
+    return bool(chains[step.from_id] == chains[step.to_id])

@@ -29,7 +29,7 @@ def keyframes_along(
     for pose, where in zip(truth, believed, strict=True):
         k = len(keyframes)
         cloud = cloud_from_scan(scan_at(walls, pose, k + 1, noise_m=0.01), np.zeros(3), CONFIG)
-        keyframes.add(k, cloud, where, doubt=np.array([1e-4, 1e-5]))
+        keyframes.add(k, cloud, where, before=k - 1 if k else None, doubt=np.array([1e-4, 1e-5]))
     return keyframes
 
 

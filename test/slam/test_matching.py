@@ -26,7 +26,7 @@ def map_of(walls: np.ndarray, poses: np.ndarray) -> LocalMap:
     """Of keyframes at their true poses, in the frame of the walls."""
     keyframes = Keyframes(CONFIG.keyframe_distance_m)
     for k, pose in enumerate(poses):
-        keyframes.add(k, cloud_at(walls, pose, k + 1), pose)
+        keyframes.add(k, cloud_at(walls, pose, k + 1), pose, before=k - 1 if k else None)
     ids = np.arange(len(poses))
     return build_local_map(keyframes.pool, keyframes.poses, ids, poses[0], 25.0, ids)
 

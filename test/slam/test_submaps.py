@@ -55,7 +55,9 @@ def test_a_finished_drawing_moves_with_its_anchor() -> None:
     keyframes, config = Keyframes(0.3), SlamConfig()
     poses = np.array([[1.5 + 0.2 * k, 1.5 + 0.1 * k, 0.1 * k] for k in range(8)])
     for k, pose in enumerate(poses):
-        keyframes.add(k, cloud_from_scan(scan_at(FLAT, pose, k + 1), np.zeros(3), config), pose)
+        keyframes.add(
+            k, cloud_from_scan(scan_at(FLAT, pose, k + 1), np.zeros(3), config), pose, before=k - 1 if k else None
+        )
     span = SubmapSpan(0, 1, 7)
     one = draw(span, keyframes.pool, poses)
     other = draw(span, keyframes.pool, se2.compose([7.0, -3.0, 1.1], poses))
