@@ -210,16 +210,9 @@ class Watch:
 
     def call(self, service, patience_s=20.0):
         """The answer of a Trigger service."""
-        from std_srvs.srv import Trigger
+        from svfm_ros.nodes.asking import ask
 
-        client = self._node.create_client(Trigger, service)
-        if not client.wait_for_service(patience_s):
-            return False, f"nobody offers {service}"
-        answered = threading.Event()
-        future = client.call_async(Trigger.Request())
-        future.add_done_callback(lambda _: answered.set())
-        answered.wait(patience_s)
-        return (future.result().success, future.result().message) if future.done() else (False, "no answer")
+        return ask(self._node, service, patience_s)
 
     def __enter__(self):
         return self

@@ -20,10 +20,10 @@ from rclpy.qos import DurabilityPolicy, QoSProfile, ReliabilityPolicy
 from rclpy.serialization import deserialize_message
 from sensor_msgs.msg import LaserScan, PointCloud2
 from std_msgs.msg import String
-from std_srvs.srv import Trigger
 
 from svfm_ros.datatypes import Forecast, OccupancyGrid
 from svfm_ros.nodes import convert
+from svfm_ros.nodes.asking import ask
 from svfm_ros.nodes.samples import from_cloud
 
 __all__ = ["Seen", "Watch", "watching"]
@@ -86,16 +86,7 @@ class Watch:
 
     def call(self, service: str, patience_s: float = 20.0) -> tuple[bool, str]:
         """The answer of a Trigger service."""
-        client = self._node.create_client(Trigger, service)
-        if not client.wait_for_service(patience_s):
-            return False, f"nobody offers {service}"
-        answered = threading.Event()
-        future = client.call_async(Trigger.Request())
-        future.add_done_callback(lambda _: answered.set())
-        if not answered.wait(patience_s):
-            return False, f"no answer from {service}"
-        result = future.result()
-        return bool(result.success), str(result.message)
+        return ask(self._node, service, patience_s)
 
     def map(self) -> OccupancyGrid | None:
         """The map published last."""
