@@ -21,6 +21,7 @@ from torch import Tensor, nn
 
 from svfm_ros.config.svfm import ModelConfig
 from svfm_ros.svfm.cyclic import time_width
+from svfm_ros.svfm.fusedunit import UnitConstants, fused_velocity
 
 __all__ = ["ACTIVATIONS", "FieldNet", "FieldParams", "StackedMLP", "Weights", "dot", "mlp", "realise"]
 
@@ -156,15 +157,31 @@ class FieldNet(nn.Module):
 
     def forward(self, x: Tensor, weights: Weights | None = None) -> FieldParams:
         """Features (N, in) or (G, N, in) to params with leading shape (G, N)."""
-        out = mlp(weights or self.net.weights(), x, ACTIVATIONS[self.config.activation])
+        out = self._raw(x, weights)
         width = self.config.width
         a = _bounded(out[..., :width], self.config.max_speed)
         if not self.config.stochastic:
             return FieldParams(a)
-        first, most = self.config.first_log_spread, self.config.max_log_spread
-        # A sigmoid keeps the spread below its bound; the offset makes an output of zero give the first value.
-        sigma = most * torch.sigmoid(out[..., width:] + math.log(first / (most - first)))
+        sigma = self.config.max_log_spread * torch.sigmoid(out[..., width:] + self._offset)
         return FieldParams(a, sigma[..., 0], sigma[..., 1])
+
+    def velocity(self, x: Tensor, eps_u: Tensor, eps_v: Tensor, still: float) -> Tensor:
+        """``realise(forward(x), ...)`` (G, N, D), in one piece where the networks are on the processor."""
+        if x.device.type != "cpu":
+            return realise(self.forward(x), eps_u, eps_v, still)
+        c = self.config
+        speed2 = 0.0 if c.max_speed <= 0.0 else 1.0 / (c.max_speed * c.max_speed)
+        constants = UnitConstants(speed2, still * still + _TINY, c.max_log_spread, self._offset)
+        return fused_velocity(self._raw(x, None), eps_u, eps_v, constants if c.stochastic else None, speed2)
+
+    def _raw(self, x: Tensor, weights: Weights | None) -> Tensor:
+        return mlp(weights or self.net.weights(), x, ACTIVATIONS[self.config.activation])
+
+    @property
+    def _offset(self) -> float:
+        """A sigmoid keeps the spread below its bound; with this, an output of zero gives the first value."""
+        first, most = self.config.first_log_spread, self.config.max_log_spread
+        return math.log(first / (most - first))
 
 
 def _bounded(raw: Tensor, max_speed: float) -> Tensor:

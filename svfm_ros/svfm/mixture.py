@@ -44,7 +44,7 @@ class MixtureModel(nn.Module):
 
     def velocity_each(self, t: Tensor, h: Tensor, eps_u: Tensor, eps_v: Tensor) -> Tensor:
         """Realised field k at states h[k]: (K, N, D); noise (K, N, D) and (K, N), or what broadcasts to it."""
-        return realise(self.unit_each(t, h), eps_u, eps_v, self.config.still_speed)
+        return self.fields.velocity(with_time(self.config, t, h), eps_u, eps_v, self.config.still_speed)
 
     def log_prior(self, t: Tensor, h: Tensor) -> Tensor:
         """Log pi(t_0) (B, K), eq. 2."""
