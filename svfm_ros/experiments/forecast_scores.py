@@ -13,7 +13,15 @@ from numpy.typing import NDArray
 
 from svfm_ros.datatypes import Places, WalkWindows
 from svfm_ros.experiments.comparators import Forecaster, Question, flattened
-from svfm_ros.svfm.metrics import coverage, energy_distance, min_displacement, region_levels, shares_of, total_variation
+from svfm_ros.svfm.metrics import (
+    coverage,
+    energy_distance,
+    energy_score,
+    min_displacement,
+    region_levels,
+    shares_of,
+    total_variation,
+)
 
 __all__ = ["Asked", "Scores", "ask_from_start", "ask_from_within", "kernel_nll", "score"]
 
@@ -23,6 +31,7 @@ _KERNEL_M = 0.2
 _LEAST = 1e-6  # a density per square metre: one stray walk must not decide
 _BEST_OF = 20
 _POOLED = 2000
+_EACH = 100  # samples of one answer whose distances are taken
 _REACH_M = 0.5
 
 
@@ -40,7 +49,8 @@ class Scores:
     """What came of it; metres, nats, seconds of processor time."""
 
     name: str
-    energy_m: float
+    energy_m: float  # of all answers together to all that happened
+    energy_each_m: float  # of each answer to what happened, on average
     nll: float
     share_tv: float  # of the places at the end; NaN where there are none
     coverage_50: float
@@ -83,6 +93,7 @@ def score(forecaster: Forecaster, asked: Asked, fit_s: float, places: Places | N
     return Scores(
         name=forecaster.name,
         energy_m=_energy(answers, asked.truth, each),
+        energy_each_m=float(np.mean([energy_score(a[:_EACH], t) for a, t in zip(answers, asked.truth, strict=True)])),
         nll=float(np.mean(np.concatenate([kernel_nll(paths[:, 1:n], real[1:n]) for paths, real, n in per_walk]))),
         share_tv=float("nan") if places is None else _share_tv(answers, asked.truth, places, exact=replay),
         coverage_50=coverage(levels, 0.5),
