@@ -2,7 +2,7 @@
 
 latency: scans of a simulated house, replayed at their own pace (10 Hz), while training runs without a pause.
 kills: nodes are killed (SIGKILL) in turn during such a replay and started again as launch would.
-long: half an hour of free living, replayed five times as fast.
+long: half an hour of free living, replayed five times as fast; walks are kept and learnt from as they come.
 """
 
 import argparse
@@ -121,7 +121,7 @@ def long(out, args):
     scans = record_life(out / "bag", 60.0 * args.minutes, args.seed)
     learn_first(out / "lessons")
     memory, ages = [], []
-    with Watch() as watch, Processes(out, {}) as nodes:
+    with Watch() as watch, Processes(out, {"trainer_node": {"store": out / "store"}}) as nodes:
         player = begin(watch, nodes, out, args.rate)
         while player.poll() is None:
             memory.append((time.monotonic(), nodes.megabytes()))
@@ -138,6 +138,7 @@ def long(out, args):
         at_least("scans placed, of all", float(figures.get("scans_placed", "nan")) / scans, 1.0),
         *(at_most(f"{n}: memory over that after a third", g, 1.05) for n, g in grown.items()),
         at_most("oldest forecast, s", max(a for a in ages if a is not None), 0.5),
+        at_least("models learnt meanwhile and announced", len(watch.models), 1),
     ]
     payload = {
         "scans": scans,
