@@ -115,8 +115,12 @@ def spin(node: ConfiguredNode[Any]) -> None:
     """Serve the node's callbacks until it says it is done or the context ends; closes it either way."""
     executor = SingleThreadedExecutor(context=node.context)
     executor.add_node(node)
+    wake = node.create_guard_condition(lambda: None)
+    node.done.add_done_callback(lambda _: wake.trigger())
     try:
-        executor.spin_until_future_complete(node.done)
+        # rclpy's own spin_until_future_complete keeps something of every callback it serves: a leak, in a long run.
+        while node.context.ok() and not node.done.done():
+            executor.spin_once()
         if node.done.done():
             node.done.result()  # raises what ended the node, if anything did
     except ShutdownException:

@@ -20,7 +20,7 @@ from svfm_ros.nodes.lifetime import run_node
 
 @dataclass(frozen=True)
 class Config:
-    mode: str = option("wait", "what to do", choices=("wait", "finish", "fail", "break", "refuse"))
+    mode: str = option("wait", "what to do", choices=("wait", "finish", "fail", "break", "refuse", "tick"))
     def __post_init__(self):
         check(self)
 
@@ -32,12 +32,20 @@ class Sample(ConfiguredNode):
             raise DataError("expected a bag, got a boot")
         if mode in ("finish", "fail"):
             threading.Timer(0.1, self.end, [mode]).start()
+        if mode == "tick":
+            self.ticks = 0
+            self.create_timer(0.001, self.tick)
         if mode == "break":
             self.create_timer(0.05, lambda: 1 / 0)
         self.hello = self.create_timer(0.0, self.greet)
     def greet(self):
         self.hello.cancel()
         print("up", flush=True)
+    def tick(self):
+        self.ticks += 1
+        if self.ticks == 200:
+            print("waiting for the end:", len(self.done._callbacks), flush=True)
+            self.done.set_result(None)
     def end(self, mode):
         if mode == "finish":
             self.done.set_result(None)
@@ -73,7 +81,7 @@ def ends(process, patience_s=60):
         ("finish", 0, ""),
         ("fail", 2, "sample: the sensor is a toaster\n"),
         ("refuse", 2, "sample: expected a bag, got a boot\n"),
-        ("swim", 2, "sample: Config.mode: expected one of wait, finish, fail, break, refuse, got 'swim'\n"),
+        ("swim", 2, "sample: Config.mode: expected one of wait, finish, fail, break, refuse, tick, got 'swim'\n"),
     ],
 )
 def test_exit_code_and_line(start, mode, code, text):
@@ -87,6 +95,12 @@ def test_an_error_in_a_callback_ends_the_process_and_says_where(start):
     assert returncode == 1
     assert "ZeroDivisionError" in err
     assert out == ["up", "closed"]
+
+
+def test_nothing_is_kept_of_callbacks_that_were_served(start):
+    returncode, out, _ = ends(start("-c", NODE, "--ros-args", "-p", "mode:=tick"))
+    assert returncode == 0
+    assert " ".join(out) == "up waiting for the end: 1 closed"
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
