@@ -116,17 +116,17 @@ def ambiguity(pyramid: Pyramid, points: Array, best: Pose2, window: Window, soft
         window.most_penalty,
         softness,
     )
-    values, axes = np.linalg.eigh(moments)
-    return np.asarray(axes @ np.diag(np.maximum(values - pyramid.resolution_m**2, 0.0)) @ axes.T)
+    return _less(moments, pyramid.resolution_m**2)
 
 
+@kernel
 def _angles(points: Array, resolution_m: float, turn_rad: float) -> Array:
     """Turns to try: a step moves the far points (nine tenths lie nearer) by one cell."""
     nth = int(0.9 * (len(points) - 1))
-    far_m = np.partition(np.hypot(points[:, 0], points[:, 1]), nth)[nth]
-    step = float(np.clip(resolution_m / max(far_m, 1e-3), np.radians(0.25), np.radians(3.0)))
+    far_m = np.sort(np.sqrt(points[:, 0] ** 2 + points[:, 1] ** 2))[nth]
+    step = min(max(resolution_m / max(far_m, 1e-3), np.radians(0.25)), np.radians(3.0))
     count = int(np.ceil(turn_rad / step))
-    return np.asarray(np.arange(-count, count + 1) * (turn_rad / max(count, 1)), dtype=np.float64)
+    return np.arange(-count, count + 1) * (turn_rad / max(count, 1))
 
 
 @kernel
@@ -213,6 +213,22 @@ def _moments(
             xy += w * dx * dy
             yy += w * dy * dy
     return np.array([[xx / total, xy / total], [xy / total, yy / total]])
+
+
+@kernel
+def _less(moments: Array, off: float) -> Array:
+    """A covariance ``(2, 2)`` with so much taken off its variances along both its axes, none below zero."""
+    xx, xy, yy = moments[0, 0], moments[0, 1], moments[1, 1]
+    mean, root = 0.5 * (xx + yy), np.hypot(0.5 * (xx - yy), xy)
+    large, small = max(mean + root - off, 0.0), max(mean - root - off, 0.0)
+    if root < 1e-15:
+        return np.array([[large, 0.0], [0.0, large]])
+    # Projections onto the axes: (M - other) / (difference), so that no angle is needed.
+    share_xx, share_xy = 0.5 + 0.25 * (xx - yy) / root, 0.5 * xy / root
+    x = small + (large - small) * share_xx
+    y = small + (large - small) * (1.0 - share_xx)
+    cross = (large - small) * share_xy
+    return np.array([[x, cross], [cross, y]])
 
 
 @kernel

@@ -39,6 +39,13 @@ def _wrapped(theta_rad: float) -> float:
     return (theta_rad + math.pi) % (2.0 * math.pi) - math.pi
 
 
+def _quotients(theta_rad: float) -> tuple[float, float]:
+    """``sin(t)/t`` and ``(1 - cos(t))/t``, exact near zero."""
+    if abs(theta_rad) < se2.SMALL_ANGLE_RAD:
+        return 1.0 - theta_rad * theta_rad / 6.0, theta_rad / 2.0
+    return math.sin(theta_rad) / theta_rad, (1.0 - math.cos(theta_rad)) / theta_rad
+
+
 @dataclass(frozen=True, slots=True)
 class Pose2:
     """A rigid motion of the plane; ``a @ b`` composes."""
@@ -57,7 +64,7 @@ class Pose2:
         """``(3,)``: x, y, theta."""
         return np.array([self.x, self.y, self.theta])
 
-    # These two are called for every scan, several times; plain numbers are ten times as quick as arrays of three.
+    # These are called for every scan, several times; plain numbers are ten times as quick as arrays of three.
     def __matmul__(self, other: "Pose2") -> "Pose2":
         c, s = math.cos(self.theta), math.sin(self.theta)
         x, y = self.x + c * other.x - s * other.y, self.y + s * other.x + c * other.y
@@ -67,6 +74,21 @@ class Pose2:
         """The motion back."""
         c, s = math.cos(self.theta), math.sin(self.theta)
         return Pose2(-c * self.x - s * self.y, s * self.x - c * self.y, _wrapped(-self.theta))
+
+    @classmethod
+    def from_twist(cls, vx: float, vy: float, omega: float) -> "Pose2":
+        """The pose reached by following a constant twist for one unit of time: ``se2.exp`` of one."""
+        sine, cosine = _quotients(omega)
+        return cls(sine * vx - cosine * vy, cosine * vx + sine * vy, _wrapped(omega))
+
+    def twist(self) -> Array:
+        """The twist ``(3,)`` that leads here in one unit of time: ``se2.log`` of one."""
+        theta = _wrapped(self.theta)
+        sine, cosine = _quotients(theta)
+        norm = sine * sine + cosine * cosine
+        return np.array(
+            [(sine * self.x + cosine * self.y) / norm, (sine * self.y - cosine * self.x) / norm, theta], dtype=float
+        )
 
     def apply(self, points: ArrayLike) -> Array:
         """Points ``(N, 2)`` carried along."""

@@ -12,7 +12,7 @@ __all__ = ["apply", "compose", "exp", "inverse", "log", "relative", "wrap_angle"
 Array = NDArray[np.float64]
 
 # Below this angle sin(x)/x and its kin are replaced by their series; the error of the series is of order 1e-16.
-_SMALL_ANGLE_RAD = 1e-4
+SMALL_ANGLE_RAD = 1e-4
 
 
 def wrap_angle(theta_rad: ArrayLike) -> Array:
@@ -54,7 +54,7 @@ def apply(T_a_b: ArrayLike, points_b: ArrayLike) -> Array:
 
 def _sine_and_cosine_quotients(theta: Array) -> tuple[Array, Array]:
     """``sin(t)/t`` and ``(1 - cos(t))/t``, exact near zero."""
-    small = np.abs(theta) < _SMALL_ANGLE_RAD
+    small = np.abs(theta) < SMALL_ANGLE_RAD
     safe = np.where(small, 1.0, theta)
     sine = np.where(small, 1.0 - theta**2 / 6.0, np.sin(safe) / safe)
     cosine = np.where(small, theta / 2.0, (1.0 - np.cos(safe)) / safe)

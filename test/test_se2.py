@@ -3,6 +3,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from svfm_ros import se2
+from svfm_ros.datatypes import Pose2
 
 numbers = st.floats(-50, 50)
 poses = st.tuples(numbers, numbers, st.floats(-20, 20)).map(np.array)
@@ -74,3 +75,11 @@ def test_wrapped_angles_are_in_range_and_the_same_direction(theta: float) -> Non
     wrapped = float(se2.wrap_angle(theta))
     assert -np.pi <= wrapped <= np.pi
     np.testing.assert_allclose([np.cos(wrapped), np.sin(wrapped)], [np.cos(theta), np.sin(theta)], atol=1e-9)
+
+
+@given(poses)
+def test_one_pose_in_plain_numbers_is_the_same_as_in_arrays(twist: np.ndarray) -> None:
+    for scale in (1.0, 1e-6):  # the second is in the reach of the series
+        pose = Pose2.from_twist(*(scale * twist).tolist())
+        assert same_pose(pose.as_array(), se2.exp(scale * twist))
+        np.testing.assert_allclose(pose.twist(), se2.log(pose.as_array()), rtol=1e-9, atol=1e-9)

@@ -6,6 +6,8 @@ growing when the house is known, and so does the memory it takes. A scan that do
 door was closed or a chair moved, is always worth a keyframe.
 """
 
+import math
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -28,24 +30,22 @@ _AS_GOOD = 0.8  # of the way to the next keyframe
 _TIE_FLOOR = np.array([0.02, 0.02, 0.004])  # no place in the whole map is trusted more than this: m, m, rad
 
 
-def asks_for_keyframe(moved: Array, match: MatchResult, config: SlamConfig) -> bool:
-    """Whether a scan that ``moved`` (3,) away from its keyframe needs another one."""
-    distance_m, turn_rad = float(np.hypot(moved[0], moved[1])), abs(float(moved[2]))
+def asks_for_keyframe(moved: Pose2, match: MatchResult, config: SlamConfig) -> bool:
+    """Whether a scan that ``moved`` away from its keyframe needs another one."""
+    distance_m, turn_rad = math.hypot(moved.x, moved.y), abs(moved.theta)
     if distance_m >= config.keyframe_distance_m or turn_rad >= config.keyframe_turn_rad:
         return True
     return match.inlier_ratio < _NEW_VIEW and (distance_m >= _NEW_VIEW_M or turn_rad >= _NEW_VIEW_RAD)
 
 
-def familiar_keyframe(
-    keyframes: Keyframes, near: Ints, pose: Array, match: MatchResult, config: SlamConfig
-) -> int | None:
+def familiar_keyframe(keyframes: Keyframes, near: Ints, match: MatchResult, config: SlamConfig) -> int | None:
     """The nearest of the keyframes that saw the same as the scan, if they are enough and the scan agrees.
 
     It is so near that it serves as well as a new one would.
     """
     if not config.familiar_views or match.inlier_ratio < _FAMILIAR_RATIO:
         return None
-    off = se2.relative(pose, keyframes.poses[near])  # (near, 3)
+    off = se2.relative(match.T_target_source.as_array(), keyframes.poses[near])  # (near, 3)
     distances_m, turns_rad = np.hypot(off[:, 0], off[:, 1]), np.abs(off[:, 2])
     alike = (distances_m <= _FAMILIAR_M) & (turns_rad <= _FAMILIAR_RAD)
     if np.count_nonzero(alike) < config.familiar_views:

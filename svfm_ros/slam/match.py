@@ -16,7 +16,7 @@ from svfm_ros.datatypes import MatchResult, Pose2
 from svfm_ros.slam.localmap import LocalMap
 from svfm_ros.slam.preprocess import Cloud
 from svfm_ros.slam.surface import fit_to_surfaces, judge_points, share_of_blocked
-from svfm_ros.slam.uncertainty import covariance_of
+from svfm_ros.slam.uncertainty import covariance_of, inverse_of
 
 __all__ = ["Guess", "coarse", "honest", "lay", "lay_with_care", "refine", "share_blocked"]
 
@@ -115,7 +115,7 @@ def _with_rivals(matches: list[MatchResult], merits: Array) -> MatchResult:
     off = np.array([m.T_target_source.as_array() - best.T_target_source.as_array() for m in matches])
     off[:, 2] = se2.wrap_angle(off[:, 2])
     covariance = covariance_of(best.information) + np.einsum("r,ri,rj->ij", shares / shares.sum(), off, off)
-    return replace(best, information=np.asarray(np.linalg.inv(covariance)))
+    return replace(best, information=inverse_of(covariance))
 
 
 def share_blocked(cloud: Cloud, target: LocalMap, T_target_source: Pose2) -> float:
@@ -133,7 +133,7 @@ def honest(
     points = thinned(cloud.points, _COARSE_POINTS)
     covariance = covariance_of(match.information)
     covariance[:2, :2] += ambiguity(target.pyramid, points, match.T_target_source, window, _PENALTY)
-    return replace(match, information=np.asarray(np.linalg.inv(covariance)))
+    return replace(match, information=inverse_of(covariance))
 
 
 def refine(cloud: Cloud, target: LocalMap, start: Pose2) -> MatchResult:

@@ -5,7 +5,6 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from svfm_ros import se2
 from svfm_ros.config.slam import SlamConfig
 from svfm_ros.datatypes import Pose2
 from svfm_ros.slam.match import Guess
@@ -45,13 +44,13 @@ class Motion:
 
     def guess(self, T_map_previous: Pose2, gap_s: float, hint: MotionHint | None) -> Guess:
         """Pose after ``gap_s`` and the window around it, which grows with the gap."""
-        share = float(np.clip((gap_s - _TRUSTED_S) / _TRUSTED_S, 0.0, 1.0))
+        share = min(max((gap_s - _TRUSTED_S) / _TRUSTED_S, 0.0), 1.0)
         twist = (1.0 - share) * self.twist + share * self._usual * np.array([1.0, 1.0, 0.0])
-        moved = se2.exp(twist * min(gap_s, max(_TRUSTED_S, 2.0 * self._measured_s)))
+        moved = Pose2.from_twist(*(twist * min(gap_s, max(_TRUSTED_S, 2.0 * self._measured_s))).tolist())
         if hint is not None:
             told = hint.T_previous_now.as_array()
-            moved = np.where(np.isfinite(told), told, moved)
-        return Guess(T_map_previous @ Pose2.from_array(moved), *self._window(gap_s), *_spread(gap_s))
+            moved = Pose2.from_array(np.where(np.isfinite(told), told, moved.as_array()))
+        return Guess(T_map_previous @ moved, *self._window(gap_s), *_spread(gap_s))
 
     def spread(self, gap_s: float) -> Array:
         """Covariance ``(3, 3)`` that a guess adds over ``gap_s``."""
@@ -60,7 +59,7 @@ class Motion:
 
     def measured(self, T_previous_now: Pose2, gap_s: float) -> Array:
         """The velocity ``(3,)`` of a motion that took ``gap_s``."""
-        return se2.log(T_previous_now.as_array()) / max(gap_s, 1e-3)
+        return np.asarray(T_previous_now.twist() / max(gap_s, 1e-3))
 
     def update(self, T_previous_now: Pose2, gap_s: float, doubt_m: float) -> None:
         """Take the velocity from a measured motion.

@@ -183,19 +183,19 @@ class Slam:
     def _place(self, scan: Scan, cloud: Cloud, match: MatchResult) -> bool:
         """Note the scan's pose; true if it became a keyframe."""
         self.counters["placed"] += 1
-        pose = match.T_target_source.as_array()
+        pose = match.T_target_source
         if asks_for_keyframe(self._from_footing(pose), match, self.config):
-            familiar = familiar_keyframe(self._keyframes, self._near, pose, match, self.config)
+            familiar = familiar_keyframe(self._keyframes, self._near, match, self.config)
             if familiar is None:
-                self._place_keyframe(scan, cloud, pose, match)
+                self._place_keyframe(scan, cloud, pose.as_array(), match)
                 return True
             self._look_around(familiar)
-        self._history.add(scan.stamp_ns, self._footing, self._from_footing(pose))
+        self._history.add(scan.stamp_ns, self._footing, self._from_footing(pose).as_array())
         self._placed_ns = scan.stamp_ns
         return False
 
-    def _from_footing(self, pose: Array) -> Array:
-        return se2.relative(self._keyframes.poses[self._footing], pose)
+    def _from_footing(self, pose: Pose2) -> Pose2:
+        return Pose2.from_array(self._keyframes.poses[self._footing]).inverse() @ pose
 
     def _seek(self, seeker: Seeker, scan: Scan, cloud: Cloud, hint: MotionHint | None) -> SlamUpdate:
         """After a restart: find the place in the old map, or give up and begin a new chain."""

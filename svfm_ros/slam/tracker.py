@@ -9,7 +9,7 @@ from svfm_ros.slam.localmap import LocalMap
 from svfm_ros.slam.match import Guess, honest, lay, lay_with_care, refine
 from svfm_ros.slam.motion import Motion, MotionHint
 from svfm_ros.slam.preprocess import Cloud, undistorted
-from svfm_ros.slam.uncertainty import covariance_of, doubt_of
+from svfm_ros.slam.uncertainty import covariance_of, doubt_of, inverse_of
 
 __all__ = ["Tracked", "Tracker"]
 
@@ -59,7 +59,7 @@ class Tracker:
         doubt_m = float(np.sqrt(doubt_of(match.information)[0]))
         self.motion.update(T_map_previous.inverse() @ match.T_target_source, gap_s, doubt_m)
         predicted = self.covariance + self.motion.spread(gap_s)
-        self.covariance = covariance_of(np.linalg.inv(predicted) + match.information)
+        self.covariance = covariance_of(inverse_of(predicted) + match.information)
 
     def is_lost(self, match: MatchResult) -> bool:
         """Whether the place found is none. Where the one before was none, more is needed to believe in one again."""

@@ -2,13 +2,17 @@
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
+from svfm_ros.correlative import _less
 from svfm_ros.datatypes import Constraint, Pose2
 from svfm_ros.slam.uncertainty import (
     LEAP,
     covariance_of,
     doubt_of,
     information_with_floor,
+    inverse_of,
     is_leap,
     step_information,
     turned,
@@ -24,6 +28,32 @@ def sure_by(along_m, across_m, turn_rad):
 def test_covariance_is_the_inverse_where_much_is_known():
     information = np.array([[4000.0, 300.0, 10.0], [300.0, 900.0, -20.0], [10.0, -20.0, 2500.0]])
     assert np.allclose(covariance_of(information) @ information, np.eye(3), atol=1e-3)
+
+
+@settings(deadline=None)  # the first call compiles
+@given(st.lists(st.floats(-3.0, 3.0), min_size=9, max_size=9), st.tuples(*[st.floats(-4.0, 3.0)] * 3))
+def test_the_inverse_is_numpys(values, scales):
+    """Also where some directions are a million times surer than others."""
+    root = np.reshape(values, (3, 3)) + 4.0 * np.eye(3)
+    matrix = np.diag(10.0 ** np.array(scales)) @ root @ root.T @ np.diag(10.0 ** np.array(scales))
+    if np.linalg.cond(root) < 1e3:
+        wanted = np.linalg.inv(matrix)
+        size = np.sqrt(np.outer(np.diag(wanted), np.diag(wanted)))
+        assert np.abs((inverse_of(matrix) - wanted) / size).max() < 1e-6
+
+
+@settings(deadline=None)
+@given(st.floats(0.0, 2.0), st.floats(0.0, 2.0), st.floats(-1.0, 1.0), st.floats(0.0, 0.5))
+def test_taking_off_a_variance_leaves_the_axes(xx, yy, share, off):
+    moments = np.array([[xx, share * np.sqrt(xx * yy)], [share * np.sqrt(xx * yy), yy]])
+    values, axes = np.linalg.eigh(moments)
+    wanted = axes @ np.diag(np.maximum(values - off, 0.0)) @ axes.T
+    assert np.allclose(_less(moments, off), wanted, atol=1e-7)
+
+
+def test_doubt_is_that_of_the_least_sure_direction():
+    information = turned(sure_by(0.5, 0.02, 0.01), -0.7)
+    assert np.allclose(np.sqrt(doubt_of(information)), [0.5, 0.01], rtol=1e-4)
 
 
 def test_no_information_is_wide_and_finite():
