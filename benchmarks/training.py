@@ -38,6 +38,7 @@ from svfm_ros.svfm.pathsampler import PathSampler
 from svfm_ros.svfm.pathtrain import as_batch, train_paths
 from svfm_ros.svfm.rollout import Rollout
 from svfm_ros.svfm.sampling import sample_paths
+from svfm_ros.svfm.tabulate import tabulate
 from svfm_ros.walks.windows import make_windows
 
 _KERNEL_M = 0.2
@@ -117,7 +118,7 @@ def _path_likelihood(train: WalkWindows, held_out: WalkWindows, steps: int) -> R
     began = time.process_time()
     trained = train_paths(as_batch(train), train.dt_s, config=PathTrainConfig(steps=steps))
     seconds = time.process_time() - began
-    sampler, rng = PathSampler(trained.model), np.random.default_rng(0)
+    sampler, rng = PathSampler(tabulate(trained.model)), np.random.default_rng(0)
     starts, hour = _starts(held_out), float(train.start_hour.mean())
     hidden = sampler.draw_start(starts, hour, rng)
     paths = sampler.sample(starts, hidden, hour, held_out.xy.shape[1] - 1, rng).xy

@@ -126,7 +126,7 @@ def _angles(points: Array, resolution_m: float, turn_rad: float) -> Array:
     far_m = np.sort(np.sqrt(points[:, 0] ** 2 + points[:, 1] ** 2))[nth]
     step = min(max(resolution_m / max(far_m, 1e-3), np.radians(0.25)), np.radians(3.0))
     count = int(np.ceil(turn_rad / step))
-    return np.arange(-count, count + 1) * (turn_rad / max(count, 1))
+    return np.asarray(np.arange(-count, count + 1) * (turn_rad / max(count, 1)), dtype=np.float64)
 
 
 @kernel

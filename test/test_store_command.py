@@ -22,6 +22,7 @@ def store(tmp_path: Path) -> Path:
             main(["store", str(tmp_path / "store"), "--import", str(tmp_path / f"{name}.csv"), "--resident", name]) == 0
         )
     (tmp_path / "store" / "model.pt").write_bytes(b"where they walked")
+    (tmp_path / "store" / ".model.pt.tables").write_bytes(b"where they walked")
     (tmp_path / "store" / "map.state").write_bytes(b"the way of both")
     return tmp_path / "store"
 
@@ -55,6 +56,7 @@ def test_nothing_of_a_deleted_person_is_left(store: Path, capsys: pytest.Capture
     assert len([p for p in left if p.parent.name == "alignments"]) == 4
     assert not [p for p in left if b"mary" in p.read_bytes()]
     assert not (store / "model.pt").exists()
+    assert not (store / ".model.pt.tables").exists()
 
 
 def test_the_map_goes_with_the_last_person(store: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -21,7 +21,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from svfm_ros.commands.model_input import open_forecaster
+from svfm_ros.commands.model_input import forecaster_of
 from svfm_ros.commands.output import add_json_argument, print_json, print_table, progress
 from svfm_ros.commands.walk_input import (
     TRAINED_ON,
@@ -79,8 +79,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Forecast every walk and compare."""
     _check_picture(args.png)
-    forecaster = _forecaster(args)
-    file = forecaster.file
+    from svfm_ros.svfm.modelfile import load_walk_model
+
+    file = load_walk_model(args.model)  # the likelihood of a walk needs its networks
+    forecaster = _forecaster(args, file)
     given = _given(args)
     if given.frame not in (None, file.frame):
         raise DataError(f"expected walks in the model's frame {file.frame!r}, got {given.frame!r}")
@@ -104,14 +106,15 @@ def run(args: argparse.Namespace) -> int:
     return 0
 
 
-def _forecaster(args: argparse.Namespace) -> "Forecaster":
+def _forecaster(args: argparse.Namespace, file: "WalkModelFile") -> "Forecaster":
     from svfm_ros.config.forecast import ForecastConfig
     from svfm_ros.mapio import load_map
 
     if args.samples < _BEST_OF:
         raise UsageError(f"expected at least {_BEST_OF} samples, got {args.samples}")
     config = ForecastConfig(samples=args.samples, seed=args.seed)
-    return open_forecaster(args.model, config, args.places, None if args.map is None else load_map(args.map))
+    grid = None if args.map is None else load_map(args.map)
+    return forecaster_of(file, config, args.places, grid)
 
 
 def _given(args: argparse.Namespace) -> WalkInput:

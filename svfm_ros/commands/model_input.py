@@ -8,19 +8,31 @@ if TYPE_CHECKING:
     from svfm_ros.config.forecast import ForecastConfig
     from svfm_ros.datatypes import OccupancyGrid
     from svfm_ros.svfm.forecast import Forecaster
+    from svfm_ros.svfm.forecastfile import ForecastFile
+    from svfm_ros.svfm.modelfile import WalkModelFile
 
-__all__ = ["open_forecaster"]
+__all__ = ["forecaster_of", "open_forecaster"]
 
 
 def open_forecaster(
     model: Path, config: "ForecastConfig", places: Path | None = None, grid: "OccupancyGrid | None" = None
 ) -> "Forecaster":
+    """By the model's tables, which are there seconds before its networks would be."""
+    from svfm_ros.svfm.forecastfile import open_model
+
+    return forecaster_of(open_model(model), config, places, grid)
+
+
+def forecaster_of(
+    file: "ForecastFile | WalkModelFile",
+    config: "ForecastConfig",
+    places: Path | None = None,
+    grid: "OccupancyGrid | None" = None,
+) -> "Forecaster":
     """Asks in the model's own frame; without a file of places, those that travel with the model."""
     from svfm_ros.svfm.forecast import Forecaster
-    from svfm_ros.svfm.modelfile import load_walk_model
     from svfm_ros.svfm.modelplaces import places_from
     from svfm_ros.walks.places import load_places
 
-    file = load_walk_model(model)
     known = load_places(places) if places else places_from(file.metrics)
     return Forecaster(file, known, replace(config, frame=file.frame), grid)

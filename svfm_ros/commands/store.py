@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 __all__ = ["add_arguments", "run"]
 
-_MODELS = ("*.pt",)
+_MODELS = ("*.pt", "*.tables")  # and the tables beside them
 _MAPS = ("*.state", "*.session", "*.unusable")  # mapping under way, with the way of whoever wore the sensor
 
 

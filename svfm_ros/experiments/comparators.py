@@ -16,9 +16,10 @@ from numpy.typing import NDArray
 from svfm_ros.config.forecast import PathTrainConfig, WalkModelConfig
 from svfm_ros.datatypes import WalkWindows
 from svfm_ros.errors import DataError
-from svfm_ros.svfm.belief import believe, trust_of
 from svfm_ros.svfm.pathsampler import PathSampler
 from svfm_ros.svfm.pathtrain import as_batch, train_paths
+from svfm_ros.svfm.seeing import believe
+from svfm_ros.svfm.tabulate import tabulate
 from svfm_ros.svfm.walkmodel import WalkModel
 
 __all__ = [
@@ -179,7 +180,7 @@ class PathLikelihood:
         """Train."""
         ended = None if self.follow is None else self.follow(walks)
         trained = train_paths(as_batch(walks, ended), walks.dt_s, self.model_config, self.config)
-        self._model, self._sampler = trained.model, PathSampler(trained.model)
+        self._model, self._sampler = trained.model, PathSampler(tabulate(trained.model))
 
     @property
     def model(self) -> WalkModel:
@@ -197,7 +198,7 @@ class PathLikelihood:
         if len(question.seen) < 2:
             hidden = self._sampler.draw_start(start, question.hour, rng)
         else:
-            belief = believe(self.model, question.seen, question.hour, trust_of(self.model))
+            belief = believe(self.model, question.seen, question.hour, self._sampler.chain.trust)
             hidden = belief.draw(question.samples, rng)
         hidden = replace(hidden, step=max(hidden.step, question.step))
         return self._sampler.sample(start, hidden, question.hour, question.ticks, rng).xy

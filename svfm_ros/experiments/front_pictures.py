@@ -12,11 +12,14 @@ from numpy.typing import NDArray
 
 from svfm_ros.clock import parse_local_time
 from svfm_ros.datatypes import Forecast, Place, WalkWindows
+from svfm_ros.errors import DataError
 from svfm_ros.experiments.floorplans import BY_DAY, BY_NIGHT, Palette, draw_house, readable
 from svfm_ros.experiments.homewalks import HORIZON_S, HomeTask, home_forecaster, targets
 from svfm_ros.sim.house import House, load_house
 from svfm_ros.sim.walker import ANCHOR
 from svfm_ros.svfm.forecast import Forecaster
+from svfm_ros.svfm.modelfile import WalkModelFile
+from svfm_ros.svfm.walkmodel import WalkModel
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -47,6 +50,14 @@ class HomeModel:
     house: House
     forecaster: Forecaster
     windows: WalkWindows
+
+    @property
+    def networks(self) -> WalkModel:
+        """The model itself, just trained."""
+        file = self.forecaster.file
+        if not isinstance(file, WalkModelFile):
+            raise DataError("expected a model with its networks, got its tables")
+        return file.model
 
     def ask(self, hour: float, samples: int = _SAMPLES, seed: int = 0) -> Forecast:
         """Where people go from the couch at a local hour."""
@@ -197,7 +208,7 @@ def _field(axis: "Axes", home: HomeModel, k: int, place: Place | None) -> None:
     near = cKDTree(home.forecaster.file.footprints.xy).query(grid)[0] < _NEAR_M
     at = grid[near]
     with torch.no_grad():
-        mean = home.forecaster.file.model.unit(torch.tensor(at, dtype=torch.float32)).mean[:, k].numpy()
+        mean = home.networks.unit(torch.tensor(at, dtype=torch.float32)).mean[:, k].numpy()
     colour = "#5a6270" if place is None else place.colour
     speed = np.linalg.norm(mean, axis=1)
     arrows = mean / np.maximum(speed, 1e-6)[:, None] * np.minimum(speed, 1.2)[:, None]

@@ -39,7 +39,7 @@ from svfm_ros.nodes.worker import Worker
 from svfm_ros.svfm.modelplaces import places_from
 from svfm_ros.walks.places import load_places
 
-if TYPE_CHECKING:  # torch takes seconds to load: the node is there before
+if TYPE_CHECKING:  # what is compiled takes a while to load: the node is there before
     from svfm_ros.svfm.forecast import Forecaster
 
 __all__ = ["ForecastNode", "main", "make"]
@@ -107,7 +107,7 @@ class ForecastNode(ConfiguredNode[ForecastNodeConfig]):
 
     def close(self) -> None:
         """Stop the threads and leave the graph."""
-        self._loader.stop(timeout_s=1.0)  # it may be loading torch
+        self._loader.stop(timeout_s=1.0)  # it may be loading a model
         self._worker.stop(timeout_s=2.0)
         super().close()
 
@@ -146,23 +146,22 @@ class ForecastNode(ConfiguredNode[ForecastNodeConfig]):
 
     def _load(self, announced: Announcement) -> None:
         from svfm_ros.svfm.density import density_grid
-        from svfm_ros.svfm.device import pick_device
         from svfm_ros.svfm.forecast import Forecaster
-        from svfm_ros.svfm.modelfile import load_walk_model
+        from svfm_ros.svfm.forecastfile import ForecastFile, open_model
 
         with self._swapping:
             current = self._forecaster
         if current is not None and announced.model_id and announced.model_id == current.model_id:
             return
-        device = pick_device(self.config.device)
-        file = load_walk_model(announced.file, device)
+        file = open_model(announced.file, self.config.device)
         places = self._places if self._places is not None else places_from(file.metrics)
         config = dataclasses.replace(self.config.forecast, frame=file.frame)
         forecaster = Forecaster(file, places, config)
         density_grid(forecaster.warm_up().samples_xy, config.cell_m)
         with self._swapping:
             self._forecaster, self._announced, self._map_is_new = forecaster, announced, self._map is not None
-        self._model_problem, self._device = "", str(device)
+        self._model_problem = ""
+        self._device = "cpu" if isinstance(file, ForecastFile) else str(file.model.shift.device)
         self.get_logger().info(f"model {forecaster.model_id}, from {file.footprints.walks} walks: {announced.path}")
 
     def _say_model(self, error: Exception) -> None:

@@ -8,17 +8,15 @@ keeps finished walks (``walk_keeper``); a third draws the map and the track (``p
 
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from geometry_msgs.msg import PoseWithCovarianceStamped
-from rclpy.callback_groups import ReentrantCallbackGroup
 from rclpy.clock import Clock, ClockType
 from rclpy.task import Future
 from sensor_msgs.msg import LaserScan, PointCloud2
-from std_srvs.srv import Trigger
 
 from svfm_ros.config.nodes import SlamNodeConfig
 from svfm_ros.datatypes import Pose2, Scan
@@ -26,6 +24,7 @@ from svfm_ros.errors import DataError, SvfmError
 from svfm_ros.mapio import save_map
 from svfm_ros.nodes import convert
 from svfm_ros.nodes.base import ConfiguredNode
+from svfm_ros.nodes.between_scans import Command, offer
 from svfm_ros.nodes.cloud import from_point_cloud
 from svfm_ros.nodes.diagnostics import ERROR, WARN, Diagnostics, Health, Latencies, RateMeter, worst
 from svfm_ros.nodes.hearing import Hearing
@@ -51,14 +50,6 @@ _TYPES = {"scan": "sensor_msgs/msg/LaserScan", "points": "sensor_msgs/msg/PointC
 class _Arrived:
     message: LaserScan | PointCloud2
     at_s: float
-
-
-@dataclass(frozen=True, slots=True)
-class _Command:
-    """Something to be done between two scans, and whom to tell."""
-
-    work: Callable[[], str]
-    answer: Future
 
 
 class SlamNode(ConfiguredNode[SlamNodeConfig]):
@@ -97,17 +88,18 @@ class SlamNode(ConfiguredNode[SlamNodeConfig]):
         )
         self._tracking = Tracking(config, engines)
         self._pictures = Pictures(self, lambda: self.config, self._given_map, self._say_error)
-        self._worker: Worker[_Arrived | _Command] = Worker(
+        self._worker: Worker[_Arrived | Command] = Worker(
             "slam", self._handle, capacity=config.inbox, on_error=self._say_error, on_drop=self._say_drop
         )
         self._warm = Future()
-        self._worker.put(_Command(self._warm_up, self._warm))
-        self._waiting = self.create_timer(_LOOK_S, self._begin_when_warm, clock=_STEADY)
+        self._worker.put(Command(self._warm_up, self._warm))
+        if self._goes_on:
+            self._listen()  # scans wait their turn: who was just killed must be back soon
+        else:
+            self._waiting = self.create_timer(_LOOK_S, self._begin_when_warm, clock=_STEADY)
         self.create_timer(1.0, self._look_at_types, clock=_STEADY)
         for name, work in (("save_map", self._save_map), ("finish_walk", self._finish_walk), ("reset", self._reset)):
-            # A group of their own: while one waits for its answer, scans go on coming in.
-            group = ReentrantCallbackGroup()
-            self.create_service(Trigger, f"~/{name}", self._between_scans(work), callback_group=group)
+            offer(self, name, work, self._worker.put)
         Diagnostics(self, "slam", self._health)
 
     def _kept_map(self) -> KeptMap | None:
@@ -125,6 +117,9 @@ class SlamNode(ConfiguredNode[SlamNodeConfig]):
         if not self._warm.done():
             return
         self._waiting.cancel()
+        self._listen()
+
+    def _listen(self) -> None:
         Hearing(self, LaserScan, "scan", self._receive, self.config.inbox)
         Hearing(self, PointCloud2, "points", self._receive, self.config.inbox)
 
@@ -144,16 +139,6 @@ class SlamNode(ConfiguredNode[SlamNodeConfig]):
         self._meter.tick()
         self._worker.put(_Arrived(message, time.monotonic()))
 
-    def _between_scans(self, work: Callable[[], str]) -> Callable[..., Any]:
-        async def serve(_request: Trigger.Request, response: Trigger.Response) -> Trigger.Response:
-            answer = Future()
-            answer.add_done_callback(lambda _: self.executor.wake())
-            self._worker.put(_Command(work, answer))
-            response.success, response.message = await answer
-            return response
-
-        return serve
-
     def _look_at_types(self) -> None:
         """Scans of another type never arrive; whoever waits for them should know why."""
         for topic, expected in _TYPES.items():
@@ -169,16 +154,16 @@ class SlamNode(ConfiguredNode[SlamNodeConfig]):
         if self.context.ok():
             self.get_logger().error(text, throttle_duration_sec=2.0)
 
-    def _say_drop(self, item: _Arrived | _Command, count: int) -> None:
-        if isinstance(item, _Command):
-            item.answer.set_result((False, "too much to do: try again"))
+    def _say_drop(self, item: _Arrived | Command, count: int) -> None:
+        if isinstance(item, Command):
+            item.refuse("too much to do: try again")
         self.get_logger().warning(f"{count} scans were dropped: they come too fast", throttle_duration_sec=5.0)
 
     # The thread that places scans
 
-    def _handle(self, item: _Arrived | _Command) -> None:
-        if isinstance(item, _Command):
-            self._obey(item)
+    def _handle(self, item: _Arrived | Command) -> None:
+        if isinstance(item, Command):
+            item.obey()
             return
         tracked = self._tracking.add(self._scan_of(item.message))
         if tracked.started_over:
@@ -193,15 +178,6 @@ class SlamNode(ConfiguredNode[SlamNodeConfig]):
             self._keeper.start_over()
         self._memory.keep(self._tracking.engine, self._keeper.in_house_frame)
         self._pictures.order(self._tracking, tracked.update.stamp_ns, tracked.update.map_changed)
-
-    def _obey(self, command: _Command) -> None:
-        try:
-            command.answer.set_result((True, command.work()))
-        except SvfmError as error:
-            command.answer.set_result((False, str(error)))
-        except Exception as error:
-            command.answer.set_result((False, f"{type(error).__name__}: {error}"))
-            raise
 
     def _scan_of(self, message: LaserScan | PointCloud2) -> Scan:
         if isinstance(message, LaserScan):

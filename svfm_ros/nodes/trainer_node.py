@@ -80,9 +80,9 @@ class TrainerNode(ConfiguredNode[TrainerNodeConfig]):
         """The last good model, for those who come first; in a thread of its own, for reading it takes seconds."""
         try:
             if self._model is not None and self._model.exists():
-                from svfm_ros.svfm.modelfile import load_walk_model
+                from svfm_ros.svfm.forecastfile import open_model
 
-                file = load_walk_model(self._model)
+                file = open_model(self._model)
                 self._learned = int(file.metrics.get("walks_seen", 0))
                 self._announce(file.model_id, self._learned, file.metrics.get("held_out_nll"))
         except SvfmError as error:

@@ -72,6 +72,7 @@ class Teller:
 def train(task: Task, teller: Teller) -> None:
     """Learn, judge, and replace the model if that does not make things worse."""
     from svfm_ros.svfm.device import pick_device
+    from svfm_ros.svfm.forecastfile import open_model
     from svfm_ros.svfm.modelfile import Footprints, WalkModelFile, save_walk_model
     from svfm_ros.svfm.pathtrain import as_batch, held_out_nll, train_paths
     from svfm_ros.walks.windows import make_windows, split_by_walk
@@ -103,6 +104,7 @@ def train(task: Task, teller: Teller) -> None:
     accepted = old_nll is None or new_nll <= old_nll + task.slack
     if accepted:
         save_walk_model(Path(task.model), new)
+        open_model(Path(task.model))  # puts tables beside it: whoever forecasts with it then needs no torch
     figures = {"held_out_nll": new_nll, "old_nll": old_nll, "training_nll": trained.nll, "seconds": trained.seconds}
     teller.tell("done", accepted=accepted, model_id=new.model_id, walks=len(walks), places=len(places), **figures)
 

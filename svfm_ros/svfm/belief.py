@@ -7,17 +7,14 @@ belief turns with them.
 from dataclasses import dataclass
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
 
 from svfm_ros.datatypes import Walk
 from svfm_ros.errors import DataError
 from svfm_ros.svfm.hiddenchain import HiddenChain
-from svfm_ros.svfm.pathlik import CLIP, WalkBatch, log_says, step_terms
 from svfm_ros.svfm.recursion import run_forward
-from svfm_ros.svfm.walkmodel import WalkModel
 
-__all__ = ["Belief", "Hidden", "SeenSteps", "believe", "on_ticks", "see_steps", "trust_of", "weigh"]
+__all__ = ["Belief", "Hidden", "SeenSteps", "on_ticks", "weigh"]
 
 Array = NDArray[np.float64]
 
@@ -86,40 +83,6 @@ class SeenSteps:
     log_says: Array  # (I, 2, K, G), of each move while walking and while pausing; I = T - 1
     eps_v: Array  # (K, G), noise along in the last step
     eps_u: Array  # (K, G), and across
-
-
-@torch.inference_mode()
-def see_steps(model: WalkModel, xy: Array) -> SeenSteps:
-    """All that needs the networks, on the device they are on; comes back in one piece. ``xy`` (T, 2), T at least 2."""
-    if xy.ndim != 2 or xy.shape[1] != 2 or len(xy) < 2 or not np.isfinite(xy).all():
-        raise DataError(f"walk so far: expected at least two finite positions (T, 2), got shape {xy.shape}")
-    device, dtype = model.shift.device, model.shift.dtype
-    walks = WalkBatch(
-        xy=torch.as_tensor(xy[None], dtype=dtype, device=device),
-        steps=torch.tensor([len(xy) - 1], device=device),
-        hour=torch.zeros(1, dtype=dtype, device=device),
-        ended=torch.zeros(1, dtype=torch.bool, device=device),
-    )
-    terms = step_terms(model, walks)
-    says = log_says(terms)[0]  # (I, 2, K, G)
-    last = torch.stack((terms.eps_v[0, -1], terms.eps_u[0, -1])).clamp(-CLIP, CLIP).unsqueeze(0)  # (1, 2, K, G)
-    back = torch.cat((says, last)).double().cpu().numpy()
-    return SeenSteps(xy, np.ascontiguousarray(back[:-1]), back[-1, 0], back[-1, 1])
-
-
-def believe(model: WalkModel, xy: Array, start_hour: float, trust: float = 1.0) -> Belief:
-    """The belief after positions (T, 2) on the model's ticks, T at least 2, of a walk that goes on."""
-    return weigh(see_steps(model, xy), HiddenChain.of(model), start_hour, trust)
-
-
-def trust_of(model: WalkModel) -> float:
-    """How far a step may be trusted to tell fields apart, 0 to 1: less, the fewer walks each field was learned from.
-
-    Fields learned from ten walks each differ by chance where people in fact walk alike, and all steps of a walk then
-    speak for the wrong one together. Without this, forecasts in the hall were worse than the habits alone.
-    """
-    each = float(model.habit_walks.sum()) / model.config.components
-    return each / (each + model.config.doubt_walks)
 
 
 def weigh(seen: SeenSteps, chain: HiddenChain, start_hour: float, trust: float = 1.0) -> Belief:

@@ -4,9 +4,11 @@
 mind (the walk so far, or the gate), paths, walls, where the paths end. Plain numpy comes out.
 """
 
+from collections.abc import Callable
 from dataclasses import fields
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -15,11 +17,15 @@ from svfm_ros.clock import NS_PER_S, hours_of_day
 from svfm_ros.config.forecast import ForecastConfig
 from svfm_ros.datatypes import Forecast, OccupancyGrid, Places, Pose2, Walk
 from svfm_ros.errors import DataError, UsageError
-from svfm_ros.svfm.belief import Belief, Hidden, SeenSteps, on_ticks, see_steps, trust_of, weigh
+from svfm_ros.svfm.belief import Belief, Hidden, SeenSteps, on_ticks, weigh
+from svfm_ros.svfm.forecastfile import ForecastFile, open_model
 from svfm_ros.svfm.metrics import entropy
-from svfm_ros.svfm.modelfile import WalkModelFile, load_walk_model
 from svfm_ros.svfm.pathsampler import PathSampler, SampledWalks
+from svfm_ros.svfm.tabled import TabledModel, see_in_table
 from svfm_ros.svfm.walls import Walls
+
+if TYPE_CHECKING:  # a model that is kept as tables does not need torch
+    from svfm_ros.svfm.modelfile import WalkModelFile
 
 __all__ = ["Forecaster"]
 
@@ -31,21 +37,21 @@ class Forecaster:
 
     def __init__(
         self,
-        model: WalkModelFile | Path | str,
+        model: "WalkModelFile | ForecastFile | Path | str",
         places: Places | None = None,
         config: ForecastConfig | None = None,
         walls: OccupancyGrid | None = None,
     ) -> None:
         """Load what is needed once; ``walls`` is the map in the frame of the walks."""
-        self.file = model if isinstance(model, WalkModelFile) else load_walk_model(Path(model))
+        self.file = open_model(Path(model)) if isinstance(model, Path | str) else model
         self.config = config or ForecastConfig()
         if self.file.frame != self.config.frame:
             raise UsageError(f"expected a model in the frame {self.config.frame!r}, got {self.file.frame!r}")
         self.places = places or Places()
         self.model_id = self.file.model_id
-        self._sampler = PathSampler(self.file.model)
+        tabled, self._see_steps = _looked_up(self.file)
+        self._sampler = PathSampler(tabled)
         self._seen: tuple[Walk, SeenSteps | None] | None = None
-        self._trust = trust_of(self.file.model)
         self._walls = None if walls is None else Walls.of(walls)
 
     def forecast(
@@ -121,13 +127,14 @@ class Forecaster:
         """What the walk so far says; None where it is shorter than one step."""
         seen = self._see(walk_so_far)
         begun = self._hour(int(walk_so_far.stamps_ns[0]), hour)
-        return None if seen is None else weigh(seen, self._sampler.chain, begun, self._trust)
+        chain = self._sampler.chain
+        return None if seen is None else weigh(seen, chain, begun, chain.trust)
 
     def _see(self, walk: Walk) -> SeenSteps | None:
         """What the walk's steps say; looked at once where the same walk is asked about at several hours."""
         if self._seen is None or self._seen[0] is not walk:
             xy = on_ticks(walk, self.file.model.dt_s)
-            self._seen = (walk, see_steps(self.file.model, xy) if len(xy) > 1 else None)
+            self._seen = (walk, self._see_steps(xy) if len(xy) > 1 else None)
         return self._seen[1]
 
     def _hour(self, stamp_ns: int, what_if_hour: float | None) -> float:
@@ -178,6 +185,18 @@ class Forecaster:
         """Share of the paths that end in each place; all places are named, also those nobody goes to."""
         shares = {name: float((endpoint == i).mean()) for i, name in enumerate(self.places.names)}
         return {**shares, self.config.elsewhere: float((endpoint < 0).mean())}
+
+
+def _looked_up(file: "WalkModelFile | ForecastFile") -> tuple[TabledModel, Callable[[Array], SeenSteps]]:
+    """The model as tables, and how the walk so far is seen: by the tables, or by networks that are on a GPU."""
+    if isinstance(file, ForecastFile):
+        return file.model, partial(see_in_table, file.model)
+    from svfm_ros.svfm.seeing import see_steps
+    from svfm_ros.svfm.tabulate import tabulate
+
+    tabled = tabulate(file.model)
+    on_gpu = file.model.shift.device.type != "cpu"
+    return tabled, partial(see_steps, file.model) if on_gpu else partial(see_in_table, tabled)
 
 
 def _check(start: ArrayLike, horizon_s: float, samples: int) -> Array:

@@ -1,14 +1,22 @@
 """What is hidden about a walker, as plain numbers: the chain of a model and its gate, copied out of torch once."""
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from svfm_ros.svfm.habits import CELLS
-from svfm_ros.svfm.walkmodel import WalkModel
 
-__all__ = ["HiddenChain"]
+if TYPE_CHECKING:  # these numbers are used where torch is not loaded
+    from svfm_ros.svfm.walkmodel import WalkModel
+
+__all__ = ["CLIP", "NOT_YET", "HiddenChain"]
+
+CLIP = 4.0
+"""No step says more about the next than one this many deviations off."""
+NOT_YET = -6.0
+"""Logit added to an end in the first steps: who is slow because they just got up has not arrived."""
 
 Array = NDArray[np.float32]
 
@@ -33,9 +41,10 @@ class HiddenChain:
     habit_xy: NDArray[np.float64]  # (C, 2), where walks start, metres
     habit_shares: NDArray[np.float64]  # (C, CELLS, K), share of each field by the hour
     near_m: float
+    trust: float  # how far a step may be trusted to tell fields apart, 0 to 1
 
     @classmethod
-    def of(cls, model: WalkModel) -> "HiddenChain":
+    def of(cls, model: "WalkModel") -> "HiddenChain":
         """The numbers of a model, wherever it lives."""
         chain = model.chain()
         used = _numpy(model.habit_walks) > 0
@@ -54,6 +63,7 @@ class HiddenChain:
             habit_xy=_numpy(model.habit_xy).astype(float)[used],
             habit_shares=np.exp(_numpy(model.habit_log).astype(float))[used],
             near_m=model.config.near_m,
+            trust=_trust(float(model.habit_walks.sum()) / model.config.components, model.config.doubt_walks),
         )
 
     def log_prior(self, xy: NDArray[np.float64], hours: ArrayLike) -> NDArray[np.float64]:
@@ -70,6 +80,15 @@ def _widen(walks: float) -> float:
     """Spread of one more draw over the spread fitted to n: the fitted middle is off, too, and the fit is too narrow."""
     n = max(walks, _FEWEST)
     return float(np.sqrt((n + 1.0) / (n - 1.0)))
+
+
+def _trust(walks: float, doubt_walks: float) -> float:
+    """Less, the fewer walks each field was learned from.
+
+    Fields learned from ten walks each differ by chance where people in fact walk alike, and all steps of a walk then
+    speak for the wrong one together. Without this, forecasts in the hall were worse than the habits alone.
+    """
+    return walks / (walks + doubt_walks)
 
 
 def _numpy(x: object) -> Array:

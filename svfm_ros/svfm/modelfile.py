@@ -5,14 +5,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import torch
-from numpy.typing import NDArray
 
 from svfm_ros.config.forecast import WalkModelConfig
 from svfm_ros.config.options import from_mapping, to_mapping
-from svfm_ros.datatypes import WalkWindows
 from svfm_ros.errors import ConfigError, DataError
+from svfm_ros.svfm.footprints import Footprints
 from svfm_ros.svfm.tensorfile import read_tensors, write_tensors
 from svfm_ros.svfm.walkmodel import WalkModel
 
@@ -22,32 +20,6 @@ SCHEMA = 2
 """Version of what the file holds; raise it when a field changes its meaning."""
 
 _KIND = "svfm_ros walk model"
-
-
-@dataclass(frozen=True, slots=True)
-class Footprints:
-    """Where the training walks set foot."""
-
-    xy: NDArray[np.float32]  # (M, 2), metres
-    walk: NDArray[np.int64]  # (M,), which walk
-
-    @classmethod
-    def of(cls, windows: WalkWindows) -> "Footprints":
-        """All positions of all rows; pieces of one walk count as one."""
-        number = {name: i for i, name in enumerate(dict.fromkeys(windows.walk_ids))}
-        rows = np.array([number[name] for name in windows.walk_ids], dtype=np.int64)
-        walk = np.broadcast_to(rows[:, None], windows.valid.shape)[windows.valid]
-        return cls(windows.xy[windows.valid].astype(np.float32), walk)
-
-    @property
-    def longest(self) -> int:
-        """Positions of the longest walk."""
-        return int(np.unique(self.walk, return_counts=True)[1].max(initial=0))
-
-    @property
-    def walks(self) -> int:
-        """How many walks there are."""
-        return len(np.unique(self.walk))
 
 
 @dataclass(frozen=True, slots=True)

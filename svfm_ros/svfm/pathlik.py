@@ -18,6 +18,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import logsigmoid, pad
 
+from svfm_ros.svfm.hiddenchain import CLIP, NOT_YET
 from svfm_ros.svfm.walkmodel import Chain, WalkModel
 
 __all__ = [
@@ -33,8 +34,6 @@ __all__ = [
     "step_terms",
 ]
 
-CLIP = 4.0  # no step says more about the next than one this many deviations off
-NOT_YET = -6.0  # logit added to an end in the first steps: who is slow because they just got up has not arrived
 _LOG_2PI = math.log(2.0 * math.pi)
 
 

@@ -11,11 +11,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from svfm_ros.svfm.belief import Hidden
-from svfm_ros.svfm.hiddenchain import HiddenChain
-from svfm_ros.svfm.pathlik import CLIP, NOT_YET
+from svfm_ros.svfm.hiddenchain import CLIP, NOT_YET
 from svfm_ros.svfm.strides import stride
-from svfm_ros.svfm.tables import SPEEDS_MPS, FieldTable
-from svfm_ros.svfm.walkmodel import WalkModel
+from svfm_ros.svfm.tabled import TabledModel
+from svfm_ros.svfm.tables import SPEEDS_MPS
 
 __all__ = ["PathSampler", "SampledWalks"]
 
@@ -33,12 +32,11 @@ class SampledWalks:
 
 
 class PathSampler:
-    """Everything a path needs of a model, copied out of torch once."""
+    """Draws paths from a model's tables."""
 
-    def __init__(self, model: WalkModel) -> None:
-        self.config, self.dt_s = model.config, model.dt_s
-        self.chain = HiddenChain.of(model)
-        self.table = FieldTable.of(model).widened(self.chain.widen)
+    def __init__(self, model: TabledModel) -> None:
+        self.config, self.dt_s, self.chain = model.config, model.dt_s, model.chain
+        self.table = model.table.widened(self.chain.widen)
 
     def prior(self, xy: NDArray[np.float64], hour: float) -> NDArray[np.float64]:
         """Share of each field (S, K) for people at positions (S, 2) at a local hour."""

@@ -7,18 +7,12 @@ second when a model is loaded, and makes each step of a path a few memory reads,
 from dataclasses import dataclass, replace
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
-
-from svfm_ros.svfm.walkmodel import WalkModel
 
 __all__ = ["SPEEDS_MPS", "FieldTable"]
 
 Array = NDArray[np.float32]
 
-_CELL_M = 0.05
-_MOST_CELLS = 240  # along an axis; larger floors get larger cells
-_MARGIN_M = 1.0  # floor around the walks that is in the table; beyond it, its edge counts
 SPEEDS_MPS = np.array([0.0, 0.2, 0.4, 0.7, 1.1, 1.8], dtype=np.float32)
 
 
@@ -30,21 +24,6 @@ class FieldTable:
     low: Array  # (2,)
     cell_m: float
     shape: tuple[int, int, int]  # K, NX, NY
-
-    @classmethod
-    def of(cls, model: WalkModel) -> "FieldTable":
-        """Evaluate all networks over the floor, once."""
-        low = model.low.cpu().numpy().astype(float) - _MARGIN_M
-        size = model.high.cpu().numpy().astype(float) + _MARGIN_M - low
-        cell_m = max(_CELL_M, float(size.max()) / _MOST_CELLS)
-        nx, ny = (int(n) for n in np.ceil(size / cell_m) + 1)
-        x, y = np.meshgrid(low[0] + cell_m * np.arange(nx), low[1] + cell_m * np.arange(ny), indexing="ij")
-        nodes = torch.as_tensor(
-            np.stack([x, y], axis=-1).reshape(-1, 2), dtype=torch.float32, device=model.shift.device
-        )
-        rows = _evaluate(model, nodes)  # (nodes, K, 10)
-        cells = np.ascontiguousarray(rows.transpose(1, 0, 2).reshape(-1, rows.shape[-1]))
-        return cls(cells, low.astype(np.float32), cell_m, (model.config.components, nx, ny))
 
     @property
     def parts(self) -> tuple[Array, Array, float, tuple[int, int, int]]:
@@ -76,11 +55,3 @@ class FieldTable:
         share = ((speed_mps - SPEEDS_MPS[i]) / (SPEEDS_MPS[i + 1] - SPEEDS_MPS[i])).clip(max=1.0)
         each = np.arange(len(row))
         return np.asarray(row[each, 4 + i] * (1.0 - share) + row[each, 5 + i] * share)
-
-
-@torch.inference_mode()
-def _evaluate(model: WalkModel, nodes: torch.Tensor) -> Array:
-    params = model.unit(nodes)
-    spreads = torch.stack((torch.sqrt(params.tau_u), torch.sqrt(params.tau_v)), dim=-1)
-    ends = [model.end_logit(nodes, nodes.new_full((len(nodes),), float(v))) for v in SPEEDS_MPS]
-    return np.asarray(torch.cat((params.a, spreads, torch.stack(ends, dim=-1)), dim=-1).cpu().numpy())

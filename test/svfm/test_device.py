@@ -4,10 +4,9 @@ import torch
 
 from svfm_ros.config.forecast import WalkModelConfig
 from svfm_ros.errors import ConfigError
-from svfm_ros.svfm.belief import see_steps
 from svfm_ros.svfm.device import pick_device
-from svfm_ros.svfm.hiddenchain import HiddenChain
-from svfm_ros.svfm.tables import FieldTable
+from svfm_ros.svfm.seeing import see_steps
+from svfm_ros.svfm.tabulate import tabulate
 from svfm_ros.svfm.walkmodel import WalkModel
 
 HAS_GPU = torch.cuda.is_available()
@@ -35,9 +34,9 @@ def test_forecasts_make_no_tensor_where_the_model_is_not():
     """With another device as torch's own, whatever is made without a word ends up there, and nothing fits together."""
     model = WalkModel(WalkModelConfig(components=3), 0.4, seed=1)
     xy = np.cumsum(np.full((6, 2), 0.3), axis=0)
-    steps, table, chain = see_steps(model, xy), FieldTable.of(model), HiddenChain.of(model)
+    steps, table, chain = see_steps(model, xy), tabulate(model).table, tabulate(model).chain
     with torch.device("meta"):
-        again, table_again, chain_again = see_steps(model, xy), FieldTable.of(model), HiddenChain.of(model)
+        again, table_again, chain_again = see_steps(model, xy), tabulate(model).table, tabulate(model).chain
     np.testing.assert_array_equal(again.log_says, steps.log_says)
     np.testing.assert_array_equal(table_again.cells, table.cells)
     np.testing.assert_array_equal(chain_again.log_pace, chain.log_pace)

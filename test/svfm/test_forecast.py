@@ -14,6 +14,7 @@ from svfm_ros.svfm.forecast import Forecaster
 from svfm_ros.svfm.modelfile import Footprints, WalkModelFile, load_walk_model, save_walk_model
 from svfm_ros.svfm.pathsampler import PathSampler
 from svfm_ros.svfm.pathtrain import as_batch, train_paths
+from svfm_ros.svfm.tabulate import tabulate
 from svfm_ros.svfm.walkmodel import WalkModel
 from svfm_ros.svfm.walls import Walls
 from svfm_ros.svfm.wandering import wandering_index
@@ -145,7 +146,7 @@ def test_walls_are_hit_between_two_positions():
 
 
 def test_tables_say_what_the_networks_say(saved: WalkModelFile):
-    sampler, model = PathSampler(saved.model), saved.model
+    sampler, model = PathSampler(tabulate(saved.model)), saved.model
     rng = np.random.default_rng(0)
     xy = rng.uniform([0.0, -2.0], [2.0, 2.0], (200, 2)).astype(np.float32)
     component = rng.integers(model.config.components, size=200)
@@ -229,6 +230,6 @@ def test_paths_spread_wider_than_the_few_walks_they_were_learned_from(saved: Wal
         model.load_state_dict(saved.model.state_dict())
         model.habit_walks[:] = 0.0
         model.habit_walks[0] = walks  # ten walks, and a thousand, for each of two fields
-    narrow, wide = PathSampler(many).table.cells, PathSampler(few).table.cells
+    narrow, wide = PathSampler(tabulate(many)).table.cells, PathSampler(tabulate(few)).table.cells
     np.testing.assert_allclose(wide[:, 2:4] / narrow[:, 2:4], np.sqrt(11.0 / 9.0), rtol=2e-3)
     np.testing.assert_array_equal(np.delete(wide, [2, 3], axis=1), np.delete(narrow, [2, 3], axis=1))

@@ -10,10 +10,12 @@ import torch
 from svfm_ros.config.forecast import PathTrainConfig, WalkModelConfig
 from svfm_ros.datatypes import WalkWindows
 from svfm_ros.errors import DataError
-from svfm_ros.svfm.belief import believe, on_ticks
+from svfm_ros.svfm.belief import on_ticks
 from svfm_ros.svfm.pathlik import WalkBatch, filter_walks, forward, log_likelihood, step_terms
 from svfm_ros.svfm.pathsampler import PathSampler
 from svfm_ros.svfm.pathtrain import as_batch, group_ends, held_out_nll, train_paths
+from svfm_ros.svfm.seeing import believe
+from svfm_ros.svfm.tabulate import tabulate
 from svfm_ros.svfm.walkmodel import WalkModel
 
 DT = 0.4
@@ -146,7 +148,7 @@ def trained():
 def test_training_finds_both_ways_and_their_shares(trained):
     assert len(trained.use) == 2
     assert min(trained.use) == pytest.approx(0.25, abs=0.02)
-    sampler, rng = PathSampler(trained.model), np.random.default_rng(0)
+    sampler, rng = PathSampler(tabulate(trained.model)), np.random.default_rng(0)
     start = np.zeros((1000, 2))
     paths = sampler.sample(start, sampler.draw_start(start, 10.0, rng), 10.0, 40, rng)
     south = paths.xy[:, -1, 1] < 0.0

@@ -8,8 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from svfm_ros.config.forecast import WalkModelConfig
-from svfm_ros.svfm.belief import believe
 from svfm_ros.svfm.pathlik import CLIP, NOT_YET, WalkBatch, filter_walks
+from svfm_ros.svfm.seeing import believe
 from svfm_ros.svfm.strides import crossings, stride
 from svfm_ros.svfm.tables import SPEEDS_MPS, FieldTable
 

@@ -1,0 +1,42 @@
+"""What the steps of a walk say under a model's networks, on the device that they are on.
+
+``tabled`` has the same without torch, by its tables.
+"""
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from svfm_ros.errors import DataError
+from svfm_ros.svfm.belief import Belief, SeenSteps, weigh
+from svfm_ros.svfm.hiddenchain import CLIP, HiddenChain
+from svfm_ros.svfm.pathlik import WalkBatch, log_says, step_terms
+from svfm_ros.svfm.walkmodel import WalkModel
+
+__all__ = ["believe", "see_steps"]
+
+Array = NDArray[np.float64]
+
+
+@torch.inference_mode()
+def see_steps(model: WalkModel, xy: Array) -> SeenSteps:
+    """All that needs the networks, on the device they are on; comes back in one piece. ``xy`` (T, 2), T at least 2."""
+    if xy.ndim != 2 or xy.shape[1] != 2 or len(xy) < 2 or not np.isfinite(xy).all():
+        raise DataError(f"walk so far: expected at least two finite positions (T, 2), got shape {xy.shape}")
+    device, dtype = model.shift.device, model.shift.dtype
+    walks = WalkBatch(
+        xy=torch.as_tensor(xy[None], dtype=dtype, device=device),
+        steps=torch.tensor([len(xy) - 1], device=device),
+        hour=torch.zeros(1, dtype=dtype, device=device),
+        ended=torch.zeros(1, dtype=torch.bool, device=device),
+    )
+    terms = step_terms(model, walks)
+    says = log_says(terms)[0]  # (I, 2, K, G)
+    last = torch.stack((terms.eps_v[0, -1], terms.eps_u[0, -1])).clamp(-CLIP, CLIP).unsqueeze(0)  # (1, 2, K, G)
+    back = torch.cat((says, last)).double().cpu().numpy()
+    return SeenSteps(xy, np.ascontiguousarray(back[:-1]), back[-1, 0], back[-1, 1])
+
+
+def believe(model: WalkModel, xy: Array, start_hour: float, trust: float = 1.0) -> Belief:
+    """The belief after positions (T, 2) on the model's ticks, T at least 2, of a walk that goes on."""
+    return weigh(see_steps(model, xy), HiddenChain.of(model), start_hour, trust)
