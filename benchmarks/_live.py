@@ -146,6 +146,8 @@ class Watch:
         from std_msgs.msg import String
         from visualization_msgs.msg import MarkerArray
 
+        from svfm_ros.nodes.ports import fresh_ports
+
         latched = QoSProfile(depth=100, durability=DurabilityPolicy.TRANSIENT_LOCAL)
         best_effort = QoSProfile(depth=1000, reliability=ReliabilityPolicy.BEST_EFFORT)
         self.scan_s, self.pose_s, self.forecast_s = {}, {}, {}
@@ -154,7 +156,8 @@ class Watch:
         self.spoke_s = {}  # when each node last said something of use
         self._context = rclpy.Context()
         rclpy.init(context=self._context)
-        self._node = rclpy.create_node("live_watch", context=self._context)
+        with fresh_ports():  # as the nodes do it: otherwise it would hear of a restart up to three seconds later
+            self._node = rclpy.create_node("live_watch", context=self._context)
         subscribe = self._node.create_subscription
         subscribe(LaserScan, "scan", lambda raw: self._note(self.scan_s, raw, 4), best_effort, raw=True)
         subscribe(PoseWithCovarianceStamped, "pose", self._pose, 1000, raw=True)

@@ -24,6 +24,7 @@ from rclpy.executors import ExternalShutdownException, ShutdownException, Single
 from svfm_ros.errors import SvfmError, UsageError
 from svfm_ros.nodes.base import ConfiguredNode
 from svfm_ros.nodes.graph import PARENT_VARIABLE
+from svfm_ros.nodes.ports import fresh_ports
 
 __all__ = ["StopRequests", "follow_parent", "ros_context", "run_node", "say", "spin"]
 
@@ -36,7 +37,8 @@ def run_node(name: str, make: Callable[[], ConfiguredNode[Any]], args: Sequence[
     """Run one node in this process until it is done or told to stop; returns the exit code."""
     try:
         with ros_context(args) as stop:
-            node = make()
+            with fresh_ports():
+                node = make()
             stop.settle()
             spin(node)
     except SvfmError as error:
