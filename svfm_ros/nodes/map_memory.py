@@ -19,6 +19,7 @@ __all__ = ["KeptMap", "MapMemory", "state_path"]
 
 _NAME = "map.state"
 _RECENT_S = 600.0
+_GROWN_S = 0.5
 
 
 def state_path(state: str, store: str, given_map: str, namespace: str = "") -> Path | None:
@@ -43,7 +44,7 @@ class KeptMap:
 
 
 class MapMemory:
-    """Without a path nothing is kept. ``period_s`` is how often it is written, 0: never.
+    """Without a path nothing is kept. ``period_s`` is how often it is written, 0: never; a map that grows, more often.
 
     The house's map has one file for ever. A map in a frame of its own has another one beside it, which ends with its
     session: only what was killed a moment ago goes on with it.
@@ -52,7 +53,8 @@ class MapMemory:
     def __init__(self, path: Path | None, period_s: float, on_error: Callable[[Exception], None]) -> None:
         self._path = path if period_s > 0.0 else None
         self._period_s = period_s
-        self._next_s = 0.0
+        self._next_s = self._next_if_grown_s = 0.0
+        self._keyframes = 0  # when it was written last
         self._worker: Worker[tuple[Path, SlamState]] = Worker(
             "keep the map", self._write, capacity=1, on_error=on_error
         )
@@ -73,11 +75,18 @@ class MapMemory:
 
     def keep(self, engine: Engine, in_house_frame: bool) -> None:
         """Write the map if it is time to; to be called between two scans."""
-        if self._path is None or not isinstance(engine, Slam) or time.monotonic() < self._next_s:
+        if self._path is None or not isinstance(engine, Slam) or not self._is_due(engine):
             return
-        self._next_s = time.monotonic() + self._period_s
+        self._next_s, self._keyframes = time.monotonic() + self._period_s, engine.counters["keyframes"]
+        self._next_if_grown_s = time.monotonic() + min(_GROWN_S, self._period_s)
         if not engine.is_seeking:  # until the place is found the map is as it was
             self._worker.put((self._path if in_house_frame else _session(self._path), engine.state()))
+
+    def _is_due(self, engine: Slam) -> bool:
+        now_s = time.monotonic()
+        return now_s >= self._next_s or (
+            now_s >= self._next_if_grown_s and engine.counters["keyframes"] > self._keyframes
+        )
 
     def close(self, engine: Engine, in_house_frame: bool) -> None:
         """Write the house's map a last time; any other has had its day."""

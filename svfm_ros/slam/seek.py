@@ -92,9 +92,8 @@ class Seeker:
         return (place, "") if place.is_sure else (None, f"{_NOT_YET}: {place.doubt}")
 
     def _where_it_was(self, stamp_ns: int) -> Place | None:
-        if self._near is None or not self._near.is_recent(stamp_ns):
+        near = self._near
+        if near is None or not near.is_recent(stamp_ns):
             return None
-        place = find_place(self._own.lately(_ASK_KEYFRAMES), self._target)
-        if place is None or not place.is_sure or not self._near.could_be(place.match.T_target_source, stamp_ns):
-            return None
-        return place
+        place = find_place(self._own.lately(_ASK_KEYFRAMES), self._target, lambda pose: near.could_be(pose, stamp_ns))
+        return place if place is not None and place.is_sure else None

@@ -4,6 +4,7 @@ Rooms look alike. The best place only counts if it fits well by itself, if its w
 no other place fits nearly as well.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -46,9 +47,9 @@ class Place:
         return not self.doubt
 
 
-def find_place(cloud: Cloud, target: LocalMap) -> Place | None:
-    """Of a cloud in the sensor's frame; ``None`` where nothing in the map comes close."""
-    fits = _fits(target, thinned(cloud.points, _POINTS))
+def find_place(cloud: Cloud, target: LocalMap, possible: Callable[[Pose2], bool] = lambda _: True) -> Place | None:
+    """Of a cloud in the sensor's frame, among ``possible`` places; ``None`` where nothing in the map comes close."""
+    fits = [f for f in _fits(target, thinned(cloud.points, _POINTS)) if possible(f.T_target_source)]
     if not fits:
         return None
     matches = [refine(cloud, target, fit.T_target_source) for fit in fits]
