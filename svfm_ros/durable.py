@@ -18,20 +18,24 @@ PART_SUFFIX = ".part"
 _MANY = 16  # from so many files on, pushing the whole file system to the disk is quicker than file by file
 
 
-def write_whole(path: Path, data: bytes) -> None:
-    """Write or replace a file; when this returns the file is on the disk."""
-    (part,) = stage(path.parent, [data])
+def write_whole(path: Path, *pieces: bytes | memoryview) -> None:
+    """Write or replace a file, piece after piece; when this returns the file is on the disk."""
+    (part,) = _stage(path.parent, [pieces])
     publish(part, path)
     sync_folder(path.parent)
 
 
 def stage(folder: Path, contents: Sequence[bytes]) -> list[Path]:
     """Put files on the disk under passing names; returns the names. ``publish`` gives them their own."""
+    return _stage(folder, [(data,) for data in contents])
+
+
+def _stage(folder: Path, contents: Sequence[Sequence[bytes | memoryview]]) -> list[Path]:
     parts: list[Path] = []
     try:
-        for data in contents:
+        for pieces in contents:
             parts.append(folder / f".{uuid.uuid4().hex}{PART_SUFFIX}")
-            _write(parts[-1], data)
+            _write(parts[-1], pieces)
         if len(parts) < _MANY or not _sync_file_system(folder):
             for part in parts:
                 _sync(part, os.O_WRONLY)
@@ -42,12 +46,13 @@ def stage(folder: Path, contents: Sequence[bytes]) -> list[Path]:
     return parts
 
 
-def _write(path: Path, data: bytes) -> None:
+def _write(path: Path, pieces: Sequence[bytes | memoryview]) -> None:
     handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666)
     try:
-        view = memoryview(data)
-        while view:
-            view = view[os.write(handle, view) :]
+        for piece in pieces:
+            view = memoryview(piece)
+            while view:
+                view = view[os.write(handle, view) :]
     finally:
         os.close(handle)
 

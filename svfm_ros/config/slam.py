@@ -24,7 +24,7 @@ class SlamConfig:
     keyframe_distance_m: float = option(0.3, "a new keyframe after this much travel (m)", low=0.01)
     keyframe_turn_rad: float = option(0.5, "or after this much turning (rad)", low=0.01)
     familiar_views: int = option(
-        4,
+        3,
         "where so many keyframes saw the same, none is added: a map that is known stops growing; 0 adds all",
         low=0,
     )

@@ -24,6 +24,7 @@ from rclpy.executors import ExternalShutdownException, ShutdownException, Single
 from svfm_ros.errors import SvfmError, UsageError
 from svfm_ros.nodes.base import ConfiguredNode
 from svfm_ros.nodes.graph import PARENT_VARIABLE
+from svfm_ros.nodes.memory import give_memory_back
 from svfm_ros.nodes.ports import fresh_ports
 
 __all__ = ["StopRequests", "follow_parent", "ros_context", "run_node", "say", "spin"]
@@ -35,6 +36,7 @@ _SWITCH_S = 0.001  # threads that draw or write must not hold up the one that an
 
 def run_node(name: str, make: Callable[[], ConfiguredNode[Any]], args: Sequence[str] | None = None) -> int:
     """Run one node in this process until it is done or told to stop; returns the exit code."""
+    give_memory_back()
     try:
         with ros_context(args) as stop:
             with fresh_ports():

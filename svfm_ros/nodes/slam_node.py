@@ -209,10 +209,11 @@ class SlamNode(ConfiguredNode[SlamNodeConfig]):
     # What services ask for
 
     def _warm_up(self) -> str:
-        """Show the map of before, and compile before the first scan is due."""
+        """Compile before the first scan is due; or show the map of before, whose process has compiled it all."""
         if self._goes_on:
             self._pictures.order(self._tracking, self.get_clock().now().nanoseconds, map_changed=True)
-        warm_up(self.config)
+        else:
+            warm_up(self.config)
         return "warm"
 
     def _save_map(self) -> str:

@@ -63,9 +63,9 @@ def write_state(state: SlamState, path: Path) -> None:
     arrays["loops_believed"] = np.array([loop.believed for loop in state.loops], dtype=bool)
     body = io.BytesIO()
     np.savez(body, **arrays)
-    data = body.getvalue()
+    data = body.getbuffer()  # copies of a whole map would show in what the process takes
     head = {"format": _FORMAT, "version": _VERSION, "bytes": len(data), "sha256": hashlib.sha256(data).hexdigest()}
-    write_whole(path, json.dumps(head).encode() + b"\n" + data)
+    write_whole(path, json.dumps(head).encode() + b"\n", data)
 
 
 def read_state(path: Path) -> SlamState:
