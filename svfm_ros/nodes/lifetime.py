@@ -31,6 +31,7 @@ __all__ = ["StopRequests", "follow_parent", "ros_context", "run_node", "say", "s
 
 UNUSABLE = 2
 _PARENT_CHECK_S = 0.5
+_LOOK_S = 0.5
 _SWITCH_S = 0.001  # threads that draw or write must not hold up the one that answers; Python's own is five times that
 
 
@@ -124,7 +125,7 @@ def spin(node: ConfiguredNode[Any]) -> None:
     try:
         # rclpy's own spin_until_future_complete keeps something of every callback it serves: a leak, in a long run.
         while node.context.ok() and not node.done.done():
-            executor.spin_once()
+            executor.spin_once(timeout_sec=_LOOK_S)  # a shutdown that comes between two waits wakes nobody
         if node.done.done():
             node.done.result()  # raises what ended the node, if anything did
     except ShutdownException:
