@@ -78,9 +78,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Forecast every walk and compare."""
-    _check_picture(args.png)
     from svfm_ros.svfm.modelfile import load_walk_model
 
+    _check_picture(args.png)
+    if args.samples < _BEST_OF:
+        raise UsageError(f"expected at least {_BEST_OF} samples, got {args.samples}")
     file = load_walk_model(args.model)  # the likelihood of a walk needs its networks
     forecaster = _forecaster(args, file)
     given = _given(args)
@@ -110,8 +112,6 @@ def _forecaster(args: argparse.Namespace, file: "WalkModelFile") -> "Forecaster"
     from svfm_ros.config.forecast import ForecastConfig
     from svfm_ros.mapio import load_map
 
-    if args.samples < _BEST_OF:
-        raise UsageError(f"expected at least {_BEST_OF} samples, got {args.samples}")
     config = ForecastConfig(samples=args.samples, seed=args.seed)
     grid = None if args.map is None else load_map(args.map)
     return forecaster_of(file, config, args.places, grid)

@@ -21,7 +21,7 @@ from torch import Tensor, nn
 
 from svfm_ros.config.svfm import ModelConfig
 from svfm_ros.svfm.cyclic import time_width
-from svfm_ros.svfm.fusedunit import UnitConstants, fused_velocity
+from svfm_ros.svfm.fusedunit import UnitConstants, fused_bound, fused_velocity
 
 __all__ = ["ACTIVATIONS", "FieldNet", "FieldParams", "StackedMLP", "Weights", "dot", "mlp", "realise"]
 
@@ -170,9 +170,11 @@ class FieldNet(nn.Module):
         if x.device.type != "cpu":
             return realise(self.forward(x), eps_u, eps_v, still)
         c = self.config
-        speed2 = 0.0 if c.max_speed <= 0.0 else 1.0 / (c.max_speed * c.max_speed)
-        constants = UnitConstants(speed2, still * still + _TINY, c.max_log_spread, self._offset)
-        return fused_velocity(self._raw(x, None), eps_u, eps_v, constants if c.stochastic else None, speed2)
+        inverse_speed2 = 0.0 if c.max_speed <= 0.0 else 1.0 / (c.max_speed * c.max_speed)
+        if not c.stochastic:
+            return fused_bound(self._raw(x, None), inverse_speed2)
+        constants = UnitConstants(inverse_speed2, still * still + _TINY, c.max_log_spread, self._offset)
+        return fused_velocity(self._raw(x, None), eps_u, eps_v, constants)
 
     def _raw(self, x: Tensor, weights: Weights | None) -> Tensor:
         return mlp(weights or self.net.weights(), x, ACTIVATIONS[self.config.activation])

@@ -17,7 +17,7 @@ from torch.autograd.function import once_differentiable
 
 from svfm_ros.compiled import kernel
 
-__all__ = ["UnitConstants", "fused_velocity"]
+__all__ = ["UnitConstants", "fused_bound", "fused_velocity"]
 
 Array = NDArray[Any]
 
@@ -32,17 +32,19 @@ class UnitConstants:
     offset: float  # what is added to a raw spread
 
 
-def fused_velocity(raw: Tensor, eps_u: Tensor, eps_v: Tensor, constants: UnitConstants | None, speed2: float) -> Tensor:
-    """Velocities (G, N, D) from raw outputs (G, N, D + 2) and frozen noise; from (G, N, D) where ``constants`` is None.
+def fused_velocity(raw: Tensor, eps_u: Tensor, eps_v: Tensor, constants: UnitConstants) -> Tensor:
+    """Velocities (G, N, D) of stochastic fields from raw outputs (G, N, D + 2) and frozen noise.
 
-    ``speed2`` is one over the square of the greatest length of deterministic fields. Noise is (G, N, D) and (G, N), or
-    what broadcasts to it, and gets no gradient.
+    Noise is (G, N, D) and (G, N), or what broadcasts to it, and gets no gradient.
     """
-    if constants is None:
-        return _Bounded.apply(raw, speed2)  # type: ignore[no-any-return, no-untyped-call]
     shape = raw.shape[:-1]
     noise_u, noise_v = eps_u.expand(*shape, -1).contiguous(), eps_v.expand(shape).contiguous()
     return _Realised.apply(raw, noise_u, noise_v, constants)  # type: ignore[no-any-return, no-untyped-call]
+
+
+def fused_bound(raw: Tensor, inverse_speed2: float) -> Tensor:
+    """Velocities (G, N, D) of deterministic fields from raw outputs (G, N, D)."""
+    return _Bounded.apply(raw, inverse_speed2)  # type: ignore[no-any-return, no-untyped-call]
 
 
 class _Bounded(torch.autograd.Function):
@@ -127,20 +129,29 @@ def _bound_back(raw: Array, grad: Array, speed2: float) -> None:
 
 
 @kernel
+def _parts(
+    raw: Array, eps_u: Array, speed2: float, most: float, offset: float
+) -> tuple[float, float, float, float, float, float]:
+    """Of one row: factor that bounds its length, a . a, a . eps, eps . eps, and both spreads."""
+    width = len(eps_u)
+    q, qe, ee = 0.0, 0.0, 0.0
+    for i in range(width):
+        q += raw[i] * raw[i]
+        qe += raw[i] * eps_u[i]
+        ee += eps_u[i] * eps_u[i]
+    b = 1.0 / np.sqrt(1.0 + q * speed2)
+    sigma_u = most / (1.0 + np.exp(-(raw[width] + offset)))
+    sigma_v = most / (1.0 + np.exp(-(raw[width + 1] + offset)))
+    return b, q * b * b, qe * b, ee, sigma_u, sigma_v
+
+
+@kernel
 def _velocity(
     raw: Array, eps_u: Array, eps_v: Array, out: Array, speed2: float, still2: float, most: float, offset: float
 ) -> None:
     width = eps_u.shape[1]
     for n in range(len(raw)):
-        q, qe, ee = 0.0, 0.0, 0.0
-        for i in range(width):
-            q += raw[n, i] * raw[n, i]
-            qe += raw[n, i] * eps_u[n, i]
-            ee += eps_u[n, i] * eps_u[n, i]
-        b = 1.0 / np.sqrt(1.0 + q * speed2)
-        aa, ae = q * b * b, qe * b
-        sigma_u = most / (1.0 + np.exp(-(raw[n, width] + offset)))
-        sigma_v = most / (1.0 + np.exp(-(raw[n, width + 1] + offset)))
+        b, aa, ae, ee, sigma_u, sigma_v = _parts(raw[n], eps_u[n], speed2, most, offset)
         side = sigma_u / np.sqrt(aa + still2)
         across = max(aa * ee - ae * ae, 0.0) if width > 1 else 0.0
         length = np.exp(sigma_v * eps_v[n]) / np.sqrt(1.0 + side * side * across)
@@ -163,15 +174,7 @@ def _velocity_back(
 ) -> None:
     width = eps_u.shape[1]
     for n in range(len(raw)):
-        q, qe, ee = 0.0, 0.0, 0.0
-        for i in range(width):
-            q += raw[n, i] * raw[n, i]
-            qe += raw[n, i] * eps_u[n, i]
-            ee += eps_u[n, i] * eps_u[n, i]
-        b = 1.0 / np.sqrt(1.0 + q * speed2)
-        aa, ae = q * b * b, qe * b
-        sigma_u = most / (1.0 + np.exp(-(raw[n, width] + offset)))
-        sigma_v = most / (1.0 + np.exp(-(raw[n, width + 1] + offset)))
+        b, aa, ae, ee, sigma_u, sigma_v = _parts(raw[n], eps_u[n], speed2, most, offset)
         h = 1.0 / np.sqrt(aa + still2)
         side = sigma_u * h
         across = max(aa * ee - ae * ae, 0.0) if width > 1 else 0.0
