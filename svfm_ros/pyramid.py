@@ -21,6 +21,7 @@ __all__ = [
     "draw_free",
     "draw_walls",
     "pyramid_from_grid",
+    "pyramid_from_level",
 ]
 
 Array = NDArray[np.float64]
@@ -58,6 +59,14 @@ def draw_walls(pyramid: Pyramid, points: Array) -> None:
     """Draw wall points ``(N, 2)`` into level 0 and fill the levels above: the last step in making a pyramid."""
     _stamp_points(pyramid.levels[0], points, pyramid.origin, pyramid.resolution_m, _STAMP)
     _pool(pyramid.levels, pyramid.unknown)
+
+
+def pyramid_from_level(finest: Pyramid, depth: int) -> Pyramid:
+    """A pyramid of ``depth`` levels from one that has only the finest, drawn with room for that many."""
+    levels = np.empty((depth, *finest.levels.shape[1:]), dtype=np.uint8)
+    levels[0] = finest.levels[0]
+    _pool(levels, finest.unknown)
+    return Pyramid(levels, finest.resolution_m, finest.origin, finest.unknown)
 
 
 def pyramid_from_grid(grid: OccupancyGrid, depth: int, unknown: int = 0) -> Pyramid:

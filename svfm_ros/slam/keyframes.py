@@ -41,7 +41,7 @@ class KeyframeView:
     keyframe_id: int
     stamp_ns: int
     T_map_keyframe: Pose2
-    points: Array  # (N, 2), in the keyframe's frame
+    points: NDArray[np.float32]  # (N, 2), in the keyframe's frame
 
 
 @dataclass(frozen=True, slots=True)
@@ -195,7 +195,7 @@ class Keyframes:
 
     def view(self, k: int) -> "KeyframeView":
         """One keyframe by itself."""
-        points = self._points[self._starts[k] : self._starts[k + 1], :2].astype(float)
+        points = self._points[self._starts[k] : self._starts[k + 1], :2]
         return KeyframeView(k, self.stamps_ns[k], Pose2.from_array(self._poses[k]), points)
 
     def snapshot(self) -> MapView:

@@ -14,7 +14,16 @@ from svfm_ros.pyramid import Pyramid, blank, draw_walls
 from svfm_ros.slam.keyframes import Pool
 from svfm_ros.slam.preprocess import Cloud
 
-__all__ = ["BUCKET_M", "WHOLE_DEPTH", "LocalMap", "build_local_map", "build_whole_map", "local_map_of", "merged_cloud"]
+__all__ = [
+    "BUCKET_M",
+    "WHOLE_DEPTH",
+    "LocalMap",
+    "bucket_starts",
+    "build_local_map",
+    "build_whole_map",
+    "local_map_of",
+    "merged_cloud",
+]
 
 Array = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -186,17 +195,28 @@ def _draw_free(
 
 
 @kernel
-def _sort_into_buckets(points: Array, origin: Array, rows: int, columns: int) -> tuple[Array, Ints]:
-    n = len(points)
-    bucket, starts = np.empty(n, dtype=np.int64), np.zeros(rows * columns + 1, dtype=np.int64)
-    for i in range(n):
-        r, c = int((points[i, 1] - origin[1]) / BUCKET_M), int((points[i, 0] - origin[0]) / BUCKET_M)
-        bucket[i] = r * columns + c
-        starts[bucket[i] + 1] += 1
+def _bucket(points: Array, i: int, origin: Array, columns: int) -> int:
+    r, c = int((points[i, 1] - origin[1]) / BUCKET_M), int((points[i, 0] - origin[0]) / BUCKET_M)
+    return r * columns + c
+
+
+@kernel
+def bucket_starts(points: Array, origin: Array, rows: int, columns: int) -> Ints:
+    """Where each bucket begins ``(rows * columns + 1,)`` when points ``(M, 5)`` are sorted by bucket."""
+    starts = np.zeros(rows * columns + 1, dtype=np.int64)
+    for i in range(len(points)):
+        starts[_bucket(points, i, origin, columns) + 1] += 1
     for b in range(rows * columns):
         starts[b + 1] += starts[b]
+    return starts
+
+
+@kernel
+def _sort_into_buckets(points: Array, origin: Array, rows: int, columns: int) -> tuple[Array, Ints]:
+    starts = bucket_starts(points, origin, rows, columns)
     fill, out = starts[:-1].copy(), np.empty_like(points)
-    for i in range(n):
-        out[fill[bucket[i]]] = points[i]
-        fill[bucket[i]] += 1
+    for i in range(len(points)):
+        b = _bucket(points, i, origin, columns)
+        out[fill[b]] = points[i]
+        fill[b] += 1
     return out, starts

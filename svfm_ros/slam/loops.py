@@ -83,7 +83,7 @@ class LoopSearch:
 
     def _ask(self, view: MapView, cloud: Cloud, candidate: Candidate, sectors: int) -> list[_Answer]:
         """The best fits in the candidate's window, one from each sector of the turn, if they convince."""
-        guess, target, ease = candidate.guess, candidate.submap.target, _EASE if candidate.known else 0.0
+        guess, target, ease = candidate.guess, candidate.submap.target(), _EASE if candidate.known else 0.0
         window = Window(guess.T_map_scan, guess.reach_m, guess.turn_rad)
         points = thinned(cloud.points, _SEARCH_POINTS)
         T_map_anchor = Pose2.from_array(view.poses[candidate.submap.span.anchor])

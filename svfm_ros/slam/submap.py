@@ -15,6 +15,7 @@ from svfm_ros import se2
 from svfm_ros.slam.appearance import signatures
 from svfm_ros.slam.keyframes import Pool
 from svfm_ros.slam.localmap import LocalMap, build_local_map
+from svfm_ros.slam.packedmap import PackedMap
 
 __all__ = ["Submap", "SubmapSpan", "Submaps", "draw"]
 
@@ -48,8 +49,12 @@ class Submap:
     """A finished submap: its span and its drawing in the frame of its anchor."""
 
     span: SubmapSpan
-    target: LocalMap
+    drawing: PackedMap
     signatures: Array  # (S, D), what the place looks like from spots along the path
+
+    def target(self) -> LocalMap:
+        """The drawing, ready for scans to be laid onto."""
+        return self.drawing.unpacked()
 
 
 def draw(span: SubmapSpan, pool: Pool, poses: Array) -> Submap:
@@ -57,7 +62,7 @@ def draw(span: SubmapSpan, pool: Pool, poses: Array) -> Submap:
     relative = se2.relative(poses[span.anchor], poses[: span.last])
     target = build_local_map(pool, relative, span.keyframes(), np.zeros(2), _REACH_M, span.keyframes(), _DEPTH)
     spots = relative[span.first : span.last : _SPOT_STEP, :2]
-    return Submap(span, target, signatures(target.points[:, :2], spots))
+    return Submap(span, PackedMap.of(target), signatures(target.points[:, :2], spots))
 
 
 class Submaps:

@@ -85,7 +85,7 @@ def _make_tables(path: Path) -> ForecastFile:
 def _read_tables(path: Path) -> ForecastFile | None:
     """The tables beside a model, if there are any and they are its own."""
     try:
-        with np.load(io.BytesIO(tables_path(path).read_bytes()), allow_pickle=False) as packed:
+        with np.load(tables_path(path), allow_pickle=False) as packed:
             arrays = {name: packed[name] for name in packed.files}
         sheet = json.loads(arrays.pop("sheet").tobytes())
         if sheet["version"] != _VERSION or sheet["model"] != _digest(path):

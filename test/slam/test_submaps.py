@@ -7,7 +7,9 @@ from hypothesis import strategies as st
 
 from svfm_ros import se2
 from svfm_ros.config.slam import SlamConfig
-from svfm_ros.slam.keyframes import Keyframes
+from svfm_ros.slam.keyframes import Keyframes, Pool
+from svfm_ros.slam.localmap import build_local_map
+from svfm_ros.slam.packedmap import PackedMap
 from svfm_ros.slam.preprocess import cloud_from_scan
 from svfm_ros.slam.submap import Submaps, SubmapSpan, draw
 
@@ -50,17 +52,35 @@ def test_every_keyframe_but_the_newest_is_in_a_submap(steps: list[float]) -> Non
     assert covered.max() <= 3
 
 
-def test_a_finished_drawing_moves_with_its_anchor() -> None:
-    """Drawn from two sets of poses that differ by one rigid motion, it is the same."""
+POSES = np.array([[1.5 + 0.2 * k, 1.5 + 0.1 * k, 0.1 * k] for k in range(8)])
+
+
+def _seen() -> Pool:
     keyframes, config = Keyframes(0.3), SlamConfig()
-    poses = np.array([[1.5 + 0.2 * k, 1.5 + 0.1 * k, 0.1 * k] for k in range(8)])
-    for k, pose in enumerate(poses):
+    for k, pose in enumerate(POSES):
         keyframes.add(
             k, cloud_from_scan(scan_at(FLAT, pose, k + 1), np.zeros(3), config), pose, before=k - 1 if k else None
         )
-    span = SubmapSpan(0, 1, 7)
-    one = draw(span, keyframes.pool, poses)
-    other = draw(span, keyframes.pool, se2.compose([7.0, -3.0, 1.1], poses))
-    assert np.allclose(np.sort(one.target.points[:, 0]), np.sort(other.target.points[:, 0]), atol=1e-6)
-    assert one.target.pyramid.levels.shape == other.target.pyramid.levels.shape
+    return keyframes.pool
+
+
+def test_a_drawing_comes_back_from_rest_as_it_was() -> None:
+    pool, ids = _seen(), np.arange(8)
+    drawn = build_local_map(pool, POSES, ids, np.array([2.0, 2.0]), 25.0, ids, depth=6)
+    packed = PackedMap.of(drawn)
+    again = packed.unpacked()
+    assert np.array_equal(again.points, drawn.points)
+    assert np.array_equal(again.starts, drawn.starts)
+    assert np.array_equal(again.pyramid.levels, drawn.pyramid.levels)
+    assert np.array_equal(again.pyramid.origin, drawn.pyramid.origin)
+    assert packed.finest.levels.base is None  # or it would hold all the levels that it leaves out
+
+
+def test_a_finished_drawing_moves_with_its_anchor() -> None:
+    """Drawn from two sets of poses that differ by one rigid motion, it is the same."""
+    pool, span = _seen(), SubmapSpan(0, 1, 7)
+    one = draw(span, pool, POSES)
+    other = draw(span, pool, se2.compose([7.0, -3.0, 1.1], POSES))
+    assert np.allclose(np.sort(one.target().points[:, 0]), np.sort(other.target().points[:, 0]), atol=1e-6)
+    assert one.target().pyramid.levels.shape == other.target().pyramid.levels.shape
     assert np.allclose(one.signatures, other.signatures, atol=1e-6)
