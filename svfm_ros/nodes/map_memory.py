@@ -37,9 +37,10 @@ def state_path(state: str, store: str, given_map: str, namespace: str = "") -> P
 
 @dataclass(frozen=True, slots=True)
 class KeptMap:
-    """A map of before, and whether its frame is that of the house."""
+    """A map of before, how long ago it was written, and whether its frame is that of the house."""
 
     state: SlamState
+    age_s: float
     in_house_frame: bool
 
 
@@ -69,9 +70,9 @@ class MapMemory:
         if self._path is None:
             return None
         session = _session(self._path)
-        if session.exists() and time.time() - session.stat().st_mtime < _RECENT_S:
-            return KeptMap(_read(session), in_house_frame=False)
-        return KeptMap(_read(self._path), in_house_frame=True) if self._path.exists() else None
+        if session.exists() and (age_s := _age_s(session)) < _RECENT_S:
+            return KeptMap(_read(session), age_s, in_house_frame=False)
+        return KeptMap(_read(self._path), _age_s(self._path), in_house_frame=True) if self._path.exists() else None
 
     def keep(self, engine: Engine, in_house_frame: bool) -> None:
         """Write the map if it is time to; to be called between two scans."""
@@ -106,6 +107,10 @@ class MapMemory:
 
 def _session(path: Path) -> Path:
     return path.with_suffix(".session")
+
+
+def _age_s(path: Path) -> float:
+    return time.time() - path.stat().st_mtime
 
 
 def _read(path: Path) -> SlamState:

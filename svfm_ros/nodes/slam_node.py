@@ -40,6 +40,7 @@ from svfm_ros.nodes.worker import Worker
 __all__ = ["SlamNode", "main", "make"]
 
 _SILENT_S = 3.0
+_JUST_NOW_S = 60.0  # a map as young as that was left by one who was killed: its compiled code is kept on disk
 _FRAME_OF_ITS_OWN = "this map has a frame of its own: walks are brought into the house, forecasts do not fit the map"
 _LOOK_S = 0.05
 _STEADY = Clock(clock_type=ClockType.STEADY_TIME)
@@ -71,7 +72,8 @@ class SlamNode(ConfiguredNode[SlamNodeConfig]):
         frames = (config.map_frame, config.odom_frame, config.base_frame)
         self._transforms = Transforms(self, *frames) if config.publish_tf else None
         kept = self._kept_map()
-        self._goes_on = kept is not None
+        self._has_map = kept is not None
+        self._is_back = kept is not None and kept.age_s < _JUST_NOW_S
         self._keeper = WalkKeeper(
             self,
             config.store,
@@ -93,7 +95,7 @@ class SlamNode(ConfiguredNode[SlamNodeConfig]):
         )
         self._warm = Future()
         self._worker.put(Command(self._warm_up, self._warm))
-        if self._goes_on:
+        if self._is_back:
             self._listen()  # scans wait their turn: who was just killed must be back soon
         else:
             self._waiting = self.create_timer(_LOOK_S, self._begin_when_warm, clock=_STEADY)
@@ -209,11 +211,11 @@ class SlamNode(ConfiguredNode[SlamNodeConfig]):
     # What services ask for
 
     def _warm_up(self) -> str:
-        """Compile before the first scan is due; or show the map of before, whose process has compiled it all."""
-        if self._goes_on:
-            self._pictures.order(self._tracking, self.get_clock().now().nanoseconds, map_changed=True)
-        else:
+        """Compile before the first scan is due, unless a moment ago this was done; show the map of before."""
+        if not self._is_back:
             warm_up(self.config)
+        if self._has_map:
+            self._pictures.order(self._tracking, self.get_clock().now().nanoseconds, map_changed=True)
         return "warm"
 
     def _save_map(self) -> str:

@@ -2,7 +2,9 @@
 
 import importlib.util
 import math
+import os
 import signal
+import time
 
 import numpy as np
 import pytest
@@ -17,8 +19,10 @@ from std_srvs.srv import Trigger
 
 from svfm_ros.errors import SvfmError
 from svfm_ros.mapio import load_map
-from svfm_ros.nodes import convert
+from svfm_ros.nodes import convert, slam_node
 from svfm_ros.nodes.slam_node import SlamNode
+from svfm_ros.slam.slam import Slam
+from svfm_ros.slam.state import save_state
 from svfm_ros.walks.store import WalkStore
 
 pytestmark = pytest.mark.ros
@@ -166,3 +170,21 @@ def test_bad_input_is_refused_in_one_sentence(listener, parameter, value, messag
         SlamNode(parameter_overrides=[Parameter(parameter, value=value)], context=listener.context)
     assert message in str(error.value)
     assert "\n" not in str(error.value)
+
+
+@pytest.mark.parametrize(("age_s", "rounds"), [(1.0, 0), (86400.0, 1)])
+def test_only_who_was_killed_a_moment_ago_goes_on_without_warming_up(listener, tmp_path, monkeypatch, age_s, rounds):
+    from rclpy.parameter import Parameter
+
+    slam_so_far = Slam()
+    slam_so_far.add_scan(scans_and_truth()[0][0])
+    state = tmp_path / "map.state"
+    save_state(slam_so_far, state)
+    os.utime(state, (time.time() - age_s,) * 2)
+    warmed = []
+    monkeypatch.setattr(slam_node, "warm_up", warmed.append)
+    node = SlamNode(parameter_overrides=[Parameter("state", value=str(state))], context=listener.context)
+    while not node._warm.done():
+        time.sleep(0.01)
+    node.close()
+    assert len(warmed) == rounds
