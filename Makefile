@@ -7,7 +7,7 @@ BIN := .venv/bin
 # ROS 2 traffic stays on this machine; each run talks in a domain of its own (see test/conftest.py and `svfm demo`).
 export ROS_AUTOMATIC_DISCOVERY_RANGE := LOCALHOST
 
-.PHONY: help setup demo test test-slow lint format docs bench
+.PHONY: help setup demo test test-slow lint format docs pictures bench
 
 help: ## what there is to type
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  make \1\t/' | expand -t 22
@@ -34,6 +34,9 @@ format: setup ## let ruff format and mend what it can
 
 docs: setup ## write docs/reference.md anew from the code
 	@$(BIN)/python scripts/make_reference.py
+
+pictures: setup ## draw every picture of the documentation anew
+	@$(BIN)/python scripts/make_pictures.py
 
 bench: ## every benchmark, us and the peers; BENCH_ARGS="--data DIR" for those on real recordings
 	@scripts/setup.sh bench

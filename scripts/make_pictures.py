@@ -1,0 +1,90 @@
+#!/usr/bin/env python3
+"""Draw every picture of the documentation anew, each by the command that its page names.
+
+`make pictures` runs it. The picture of the report needs a browser: without chromium it stays as it is.
+"""
+
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+
+from PIL import Image
+
+PICTURES = Path(__file__).resolve().parent.parent / "docs" / "pictures"
+BROWSER = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+_DAYS, _HOURS = 14, (9, 23)
+_SCREEN = (750, 802)  # pixels of the page, each hour
+
+
+def main() -> int:
+    """Draw them all."""
+    with tempfile.TemporaryDirectory() as folder:
+        out = Path(folder)
+        svfm("pictures", "--out", PICTURES)
+        draw_experiments(out)
+        draw_tour(out)
+        if BROWSER is None:
+            print("no chromium here: report.png stays as it is", file=sys.stderr)
+        else:
+            draw_report(out)
+    return 0
+
+
+def svfm(*words: object) -> None:
+    """As typed on the command line."""
+    subprocess.run([sys.executable, "-m", "svfm_ros.cli", *map(str, words)], check=True)
+
+
+def draw_experiments(out: Path) -> None:
+    """Three kinds of not knowing, and maps of single walks."""
+    svfm("reproduce", "uncertainty", "slam", "--out", out)
+    shutil.copy(out / "uncertainty.png", PICTURES / "uncertainty.png")
+    shutil.copy(out / "slam.png", PICTURES / "slam_walks.png")
+
+
+def draw_tour(out: Path) -> None:
+    """A map of many walks in one recording."""
+    svfm("simulate", "--out", out / "tour", "--one-bag", "--repeats", 2)
+    svfm("slam", out / "tour" / "recording", "--out", out / "map")
+    shutil.copy(out / "map" / "map.png", PICTURES / "slam_tour.png")
+
+
+def draw_report(out: Path) -> None:
+    """The report page at two hours, side by side."""
+    walks, model, page = out / "walks.csv", out / "model.pt", out / "report.html"
+    svfm("simulate", "--days", _DAYS, "--walks-csv", walks)
+    svfm("train", walks, "--out", model, "--time-zone", "Europe/London")
+    svfm("report", "--store", walks, "--model", model, "--out", page)
+    side_by_side([photograph(page, hour, out) for hour in _HOURS]).save(PICTURES / "report.png", optimize=True)
+
+
+def photograph(page: Path, hour: int, out: Path) -> Image.Image:
+    """What a browser shows at an hour."""
+    picture = out / f"{hour}.png"
+    size = ",".join(map(str, _SCREEN))
+    flags = ("--headless", "--no-sandbox", "--disable-gpu", "--hide-scrollbars", f"--user-data-dir={out / 'browser'}")
+    subprocess.run(
+        [str(BROWSER), *flags, f"--window-size={size}", f"--screenshot={picture}", f"{page.as_uri()}#hour={hour}"],
+        check=True,
+        capture_output=True,
+        timeout=120,
+    )
+    with Image.open(picture) as seen:
+        return seen.convert("RGB")
+
+
+def side_by_side(pictures: Sequence[Image.Image]) -> Image.Image:
+    """One picture of several, from left to right."""
+    joined = Image.new("RGB", (sum(p.width for p in pictures), max(p.height for p in pictures)))
+    x = 0
+    for picture in pictures:
+        joined.paste(picture, (x, 0))
+        x += picture.width
+    return joined
+
+
+if __name__ == "__main__":
+    sys.exit(main())
