@@ -14,7 +14,7 @@ from svfm_ros.errors import DataError
 from svfm_ros.svfm.hiddenchain import HiddenChain
 from svfm_ros.svfm.recursion import run_forward
 
-__all__ = ["Belief", "Hidden", "SeenSteps", "on_ticks", "weigh"]
+__all__ = ["Belief", "Hidden", "SeenSteps", "check_positions", "on_ticks", "weigh"]
 
 Array = NDArray[np.float64]
 
@@ -61,6 +61,12 @@ class Belief:
             pausing=pausing.astype(np.bool_),
             step=self.steps,
         )
+
+
+def check_positions(xy: Array) -> None:
+    """Whether steps can be seen in positions ``xy``; said in one sentence where not."""
+    if xy.ndim != 2 or xy.shape[1] != 2 or len(xy) < 2 or not np.isfinite(xy).all():
+        raise DataError(f"walk so far: expected at least two finite positions (T, 2), got shape {xy.shape}")
 
 
 def on_ticks(walk: Walk, dt_s: float) -> Array:

@@ -7,8 +7,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from svfm_ros.errors import DataError
-from svfm_ros.svfm.belief import Belief, SeenSteps, weigh
+from svfm_ros.svfm.belief import Belief, SeenSteps, check_positions, weigh
 from svfm_ros.svfm.hiddenchain import CLIP, HiddenChain
 from svfm_ros.svfm.pathlik import WalkBatch, log_says, step_terms
 from svfm_ros.svfm.walkmodel import WalkModel
@@ -21,8 +20,7 @@ Array = NDArray[np.float64]
 @torch.inference_mode()
 def see_steps(model: WalkModel, xy: Array) -> SeenSteps:
     """All that needs the networks, on the device they are on; comes back in one piece. ``xy`` (T, 2), T at least 2."""
-    if xy.ndim != 2 or xy.shape[1] != 2 or len(xy) < 2 or not np.isfinite(xy).all():
-        raise DataError(f"walk so far: expected at least two finite positions (T, 2), got shape {xy.shape}")
+    check_positions(xy)
     device, dtype = model.shift.device, model.shift.dtype
     walks = WalkBatch(
         xy=torch.as_tensor(xy[None], dtype=dtype, device=device),

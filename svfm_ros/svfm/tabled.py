@@ -10,8 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from svfm_ros.config.forecast import WalkModelConfig
-from svfm_ros.errors import DataError
-from svfm_ros.svfm.belief import SeenSteps
+from svfm_ros.svfm.belief import SeenSteps, check_positions
 from svfm_ros.svfm.hiddenchain import CLIP, NOT_YET, HiddenChain
 from svfm_ros.svfm.tables import FieldTable
 
@@ -35,8 +34,7 @@ class TabledModel:
 
 def see_in_table(model: TabledModel, xy: Array) -> SeenSteps:
     """What the moves between positions ``xy`` (T, 2) say, T at least 2."""
-    if xy.ndim != 2 or xy.shape[1] != 2 or len(xy) < 2 or not np.isfinite(xy).all():
-        raise DataError(f"walk so far: expected at least two finite positions (T, 2), got shape {xy.shape}")
+    check_positions(xy)
     move = np.diff(xy, axis=0)  # (I, 2)
     log_move, eps_v, eps_u = _moves(model, xy[:-1], move)
     length = np.linalg.norm(move, axis=1)
