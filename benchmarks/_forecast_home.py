@@ -3,6 +3,7 @@
 import sys
 import tempfile
 import time
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -24,6 +25,7 @@ from svfm_ros.walks.windows import make_windows
 
 HABITS = HabitConfig()
 TICKS = 40  # 16 s: longer than any walk takes
+MOST = 160  # training walks
 
 Array = NDArray[np.float64]
 
@@ -51,9 +53,21 @@ def make_home(seed: int, repeats: int) -> Home:
 
 
 def training(home: Home, seed: int, count: int) -> list[LabelledWalk]:
-    """Equally many to each target, as in the paper; where that does not work out, a few targets get one more."""
-    walks = simulate_protocol(home.house, seed=seed, repeats=-(-count // 4), habits=HABITS, book=home.book)
-    return walks[:count]
+    """The first walks to each target, equally many, as in the paper; else a few targets get one more.
+
+    Few walks are always among the many of the same seed: more walks are then more of the same, and what was recorded
+    for the many serves for the few.
+    """
+    targets = len(home.house.places.names) - 1
+    repeats = -(-max(count, MOST) // targets)
+    walks = simulate_protocol(home.house, seed=seed, repeats=repeats, habits=HABITS, book=home.book)
+    seen: Counter[str] = Counter()
+    rounds = []
+    for walk in walks:
+        rounds.append(seen[walk.destination])
+        seen[walk.destination] += 1
+    chosen = np.sort(np.argsort(rounds, kind="stable")[:count])
+    return [walks[i] for i in chosen]
 
 
 def windows(walks: Sequence[LabelledWalk] | Sequence[Walk]) -> WalkWindows:

@@ -35,6 +35,7 @@ __all__ = [
 ]
 
 _LOG_2PI = math.log(2.0 * math.pi)
+_MOST_PADDING = 4.0  # padded rows may be so many times as long as what they hold
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,8 +75,33 @@ def log_likelihood(model: WalkModel, walks: WalkBatch, log_held: Tensor | None =
 
 
 def filter_walks(model: WalkModel, walks: WalkBatch, log_held: Tensor | None = None) -> Filtered:
-    """The forward recursion over all rows at once."""
+    """The forward recursion over all rows, those of like length at once: one long walk must not make all as long."""
+    groups = _of_like_length(walks.steps)
+    parts = [_filter(model, _rows(walks, g), None if log_held is None else log_held[g]) for g in groups]
+    if len(parts) == 1:
+        return parts[0]
+    back = torch.argsort(torch.cat(groups))
+    return Filtered(torch.cat([p.log_likelihood for p in parts])[back], torch.cat([p.belief for p in parts])[back])
+
+
+def _filter(model: WalkModel, walks: WalkBatch, log_held: Tensor | None) -> Filtered:
     return forward(step_terms(model, walks), model.chain(), walks.steps, log_held)
+
+
+def _of_like_length(steps: Tensor) -> list[Tensor]:
+    """Row numbers in groups, lengths within a factor of two; all in one where little would be gained."""
+    rows = torch.arange(len(steps), device=steps.device)
+    if not len(steps) or len(steps) * int(steps.max()) <= _MOST_PADDING * int(steps.sum()):
+        return [rows]
+    size = torch.log2(steps.clamp_min(1).double()).long()
+    return [rows[size == s] for s in torch.unique(size)]
+
+
+def _rows(walks: WalkBatch, rows: Tensor) -> WalkBatch:
+    if len(rows) == len(walks.steps):
+        return walks
+    steps = walks.steps[rows]
+    return WalkBatch(walks.xy[rows, : int(steps.max()) + 1], steps, walks.hour[rows], walks.ended[rows])
 
 
 def step_terms(model: WalkModel, walks: WalkBatch) -> StepTerms:

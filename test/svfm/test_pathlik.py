@@ -75,6 +75,24 @@ def test_padding_changes_nothing():
     assert float(together) == pytest.approx(float(alone), rel=1e-12)
 
 
+def test_one_long_walk_among_short_ones_changes_nothing():
+    """Rows of like length are followed together; each still gets its own likelihood and belief, and its gradient."""
+    model = model_of()
+    endless = [(0.01 * i, 0.02 * math.sin(i)) for i in range(90)]
+    rows = [SHORT, endless, LONG, [*LONG, (0.1, 0.0)], SHORT]
+    held = torch.log(torch.tensor([[0.9, 0.1], [0.5, 0.5], [0.2, 0.8], [0.4, 0.6], [0.3, 0.7]], dtype=torch.float64))
+    together = filter_walks(model, walks_of(*rows), held)
+    alone = [filter_walks(model, walks_of(row), held[i : i + 1]) for i, row in enumerate(rows)]
+    assert torch.allclose(together.log_likelihood, torch.cat([a.log_likelihood for a in alone]), rtol=1e-12)
+    assert torch.allclose(together.belief, torch.cat([a.belief for a in alone]), rtol=1e-10)
+    together.log_likelihood.sum().backward()
+    gradient = [p.grad.clone() for p in model.parameters() if p.grad is not None]
+    model.zero_grad()
+    torch.cat([a.log_likelihood for a in alone]).sum().backward()
+    again = [p.grad for p in model.parameters() if p.grad is not None]
+    assert all(torch.allclose(a, b, rtol=1e-6, atol=1e-6) for a, b in zip(gradient, again, strict=True))
+
+
 def test_step_density_integrates_to_one():
     """Over where the next step may lead, walking and pausing, ended or not."""
     model = model_of(paces=1)
