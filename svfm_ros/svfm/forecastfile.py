@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 __all__ = ["ForecastFile", "open_model", "tables_path"]
 
-_VERSION = 1  # raise it when a table or a number changes its meaning
+_VERSION = 2  # raise it when a table or a number changes its meaning
 _CHAIN_ARRAYS = ("ramp", "steady", "log_pace", "log_pace_weight", "habit_xy", "habit_shares")
 
 
@@ -129,7 +129,7 @@ def _packed(file: ForecastFile, digest: str) -> bytes:
 
 def _unpacked(sheet: dict[str, Any], arrays: dict[str, Any]) -> ForecastFile:
     parts: dict[str, Any] = {**sheet["chain"], **{name: arrays[name] for name in _CHAIN_ARRAYS}}
-    chain = HiddenChain(**{**parts, "keep": tuple(parts["keep"])})
+    chain = HiddenChain(**{**parts, "keep": tuple(parts["keep"]), "begin": tuple(parts["begin"])})
     k, nx, ny = sheet["shape"]
     table = FieldTable(arrays["cells"], arrays["low"], sheet["cell_m"], (k, nx, ny))
     model = TabledModel(from_mapping(WalkModelConfig, sheet["config"]), sheet["dt_s"], chain, table)

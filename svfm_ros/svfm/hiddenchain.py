@@ -35,6 +35,7 @@ class HiddenChain:
     pace_spread: float  # standard deviation of the log of the pace
     widen: float  # how much wider one more walk may be off than the walks it was learned from
     keep: tuple[float, float]  # correlation of the noise from one step to the next, along and across
+    begin: tuple[float, float]  # spread of the noise in the first step, along and across; from there it grows to one
     pause: float
     resume: float
     switch: float
@@ -57,6 +58,7 @@ class HiddenChain:
             pace_spread=float(model.log_pace_spread.detach().exp()) if model.config.paces > 1 else 0.0,
             widen=_widen(float(model.habit_walks.sum()) / model.config.components),
             keep=(float(chain.keep_v.detach()), float(chain.keep_u.detach())),
+            begin=(float(chain.begin_v.detach()), float(chain.begin_u.detach())),
             pause=float(chain.pause.detach()),
             resume=float(chain.resume.detach()),
             switch=chain.switch,

@@ -16,7 +16,7 @@ from svfm_ros.svfm.walkmodel import WalkModel
 
 __all__ = ["SCHEMA", "Footprints", "WalkModelFile", "load_walk_model", "save_walk_model"]
 
-SCHEMA = 2
+SCHEMA = 3
 """Version of what the file holds; raise it when a field changes its meaning."""
 
 _KIND = "svfm_ros walk model"

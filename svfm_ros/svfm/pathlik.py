@@ -8,7 +8,8 @@ A step under field k and pace g is an oriented Gaussian with the moments of the 
 variances: along the field ``m = dt v e^pace`` with standard deviation ``m sigma_v``, across it 0 with ``m sigma_u``;
 the sensor's noise widens both; in the first steps there is less of it, for people set off much alike. The noise is
 standardised, and ``eps_i = keep eps_{i-1} + sqrt(1 - keep^2) fresh``: keep = 1 freezes it for the path, keep = 0 draws
-it anew each step. ``eps_{i-1}`` is what the last observed step says under the same field and pace.
+it anew each step. It begins with the spread ``begin`` and grows to one from there: what sets two walkers apart adds up
+as they go. ``eps_{i-1}`` is what the last observed step says under the same field and pace.
 """
 
 import math
@@ -146,15 +147,20 @@ def _moves(model: WalkModel, chain: Chain, start: Tensor, move: Tensor) -> tuple
     var_v = ((m * sigma_v.view(shape)) ** 2 + floor) * share
     var_u = ((m * sigma_u.view(shape)) ** 2 + floor) * share
     eps_v, eps_u = (along - m) * torch.rsqrt(var_v), across * torch.rsqrt(var_u)
-    log_p = _kept(eps_v, chain.keep_v) + _kept(eps_u, chain.keep_u) - 0.5 * torch.log(var_v * var_u) - _LOG_2PI
+    log_p = (
+        _kept(eps_v, chain.keep_v, chain.begin_v)
+        + _kept(eps_u, chain.keep_u, chain.begin_u)
+        - 0.5 * torch.log(var_v * var_u)
+        - _LOG_2PI
+    )
     return log_p, eps_v, eps_u
 
 
-def _kept(eps: Tensor, keep: Tensor) -> Tensor:
+def _kept(eps: Tensor, keep: Tensor, begin: Tensor) -> Tensor:
     """Log density of noise (N, I, K, G) that keeps part of its value from step to step, up to its 2 pi."""
     before = pad(eps[:, :-1].clamp(-CLIP, CLIP), (0, 0, 0, 0, 1, 0))
     first = torch.arange(eps.shape[1], device=eps.device).view(1, -1, 1, 1) == 0
-    rest = torch.where(first, torch.ones_like(keep), 1.0 - keep**2)
+    rest = torch.where(first, begin**2, 1.0 - keep**2)
     return -0.5 * ((eps - keep * before) ** 2 / rest + torch.log(rest))
 
 

@@ -49,8 +49,8 @@ class PathSampler:
         return Hidden(
             component=_pick(self.prior(xy, hour), rng),
             pace=np.exp(np.float32(self.chain.widen * self.chain.pace_spread) * noise[0]),
-            eps_v=noise[1],
-            eps_u=noise[2],
+            eps_v=np.float32(self.chain.begin[0]) * noise[1],
+            eps_u=np.float32(self.chain.begin[1]) * noise[2],
             pausing=rng.random(rows) < self.chain.pause,
             step=0,
         )

@@ -65,7 +65,12 @@ def _moves(model: TabledModel, start: Array, move: Array) -> tuple[Array, Array,
     floor = 2.0 * model.config.sensor_m**2
     var_u, var_v = (((m * rows[..., i, None]) ** 2 + floor) * steady**2 for i in (2, 3))
     eps_v, eps_u = (along - m) / np.sqrt(var_v), across / np.sqrt(var_u)
-    log_p = _kept(eps_v, chain.keep[0]) + _kept(eps_u, chain.keep[1]) - 0.5 * np.log(var_v * var_u) - _LOG_2PI
+    log_p = (
+        _kept(eps_v, chain.keep[0], chain.begin[0])
+        + _kept(eps_u, chain.keep[1], chain.begin[1])
+        - 0.5 * np.log(var_v * var_u)
+        - _LOG_2PI
+    )
     return log_p, eps_v, eps_u
 
 
@@ -76,12 +81,12 @@ def _in_first_steps(shares: NDArray[np.float32], moves: int) -> Array:
     return out[:, None, None]
 
 
-def _kept(eps: Array, keep: float) -> Array:
+def _kept(eps: Array, keep: float, begin: float) -> Array:
     """Log density of noise (I, K, G) that keeps part of its value from step to step, up to its 2 pi."""
     before = np.zeros_like(eps)
     before[1:] = eps[:-1].clip(-CLIP, CLIP)
     rest = np.full((len(eps), 1, 1), 1.0 - keep**2)
-    rest[0] = 1.0
+    rest[0] = begin**2
     return np.asarray(-0.5 * ((eps - keep * before) ** 2 / rest + np.log(rest)))
 
 

@@ -43,6 +43,8 @@ class Chain:
     log_pace_weight: Tensor  # (G,)
     keep_v: Tensor  # (), correlation of the noise along the way from one step to the next
     keep_u: Tensor  # (), the same across
+    begin_v: Tensor  # (), spread of the noise along in the first step; from there it grows to one
+    begin_u: Tensor  # (), the same across
     pause: Tensor  # (), probability of pausing in the next step
     resume: Tensor  # (), probability of walking on after a step of a pause
     switch: float  # probability of choosing anew
@@ -75,6 +77,7 @@ class WalkModel(nn.Module):
         self.raw_ramp = nn.Parameter(torch.full((max(1, round(_RAMP_S / dt_s)),), 2.0))
         self.raw_steady = nn.Parameter(torch.full_like(self.raw_ramp, 1.0))
         self.raw_keep = nn.Parameter(torch.tensor([0.5, 0.5]))  # along, across
+        self.raw_begin = nn.Parameter(torch.tensor([2.0, 2.0]))  # along, across
         self.raw_pause = nn.Parameter(torch.tensor([-5.0, -1.0]))  # begin, leave
         self.register_buffer("shift", torch.tensor(shift, dtype=torch.float32))
         self.register_buffer("low", self.shift - _REACH_M)
@@ -128,7 +131,7 @@ class WalkModel(nn.Module):
         grid = torch.linspace(-_PACE_REACH, _PACE_REACH, self.config.paces, device=self.shift.device)
         if self.config.paces == 1:
             grid = torch.zeros_like(grid)
-        keep = torch.tanh(self.raw_keep)
+        keep, begin = torch.tanh(self.raw_keep), torch.sigmoid(self.raw_begin)
         pause = torch.sigmoid(self.raw_pause)
         switch = -math.expm1(-self.config.switch_per_s * self.dt_s)
         return Chain(
@@ -138,6 +141,8 @@ class WalkModel(nn.Module):
             log_pace_weight=torch.log_softmax(-0.5 * grid**2, dim=0),
             keep_v=keep[0],
             keep_u=keep[1],
+            begin_v=begin[0],
+            begin_u=begin[1],
             pause=pause[0],
             resume=pause[1],
             switch=switch,

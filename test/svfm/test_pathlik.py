@@ -1,7 +1,9 @@
 """The likelihood of a walk: against a sum over all hidden courses, one by one, and on walks with a known answer."""
 
+import copy
 import itertools
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -108,6 +110,49 @@ def test_step_density_integrates_to_one():
         with torch.no_grad():
             total += float(log_likelihood(model, walks).exp().sum()) * cell
     assert total == pytest.approx(1.0, abs=0.01)
+
+
+def test_noise_begins_small_and_grows_to_its_usual_spread():
+    """Along the way: begin, then keep^2 begin^2 + 1 - keep^2, and so on to one; sampled, and in the likelihood."""
+    begin, keep, rows = 0.25, 0.8, 20000
+    model = model_of(components=1, paces=1, switch=0.0).float()
+    with torch.no_grad():
+        model.raw_begin.fill_(math.log(begin / (1.0 - begin)))
+        model.raw_keep.fill_(math.atanh(keep))
+        model.raw_ramp.fill_(20.0)  # full speed and full noise from the first step on
+        model.raw_steady.fill_(20.0)
+        model.raw_pause.copy_(torch.tensor([-30.0, 0.0]))
+    sampler, rng = PathSampler(tabulate(model)), np.random.default_rng(0)
+    start = np.zeros((rows, 2))
+    hidden = sampler.draw_start(start, 9.0, rng)
+    spread = [float(np.std(hidden.eps_v))]
+    for step in range(2):
+        walked = sampler.sample(start, replace(hidden, step=step), 9.0, 1, rng)
+        move = walked.xy[:, 1] - walked.xy[:, 0]
+        mean = move.mean(0)
+        spread.append(float(np.std(move @ mean / np.linalg.norm(mean))))
+    wanted = [begin, 1.0 - keep**2 + keep**2 * begin**2]
+    assert spread[0] == pytest.approx(begin, rel=0.03)
+    assert spread[2] / spread[1] == pytest.approx(math.sqrt(wanted[1]) / begin, rel=0.05)
+    # One move is as likely as a Gaussian of that spread says: at its middle it is 1 / begin^2 times as likely as usual.
+    terms = [float(step_terms(m, one_move(m)).log_move.detach().max()) for m in (model, usual(model))]
+    assert terms[0] - terms[1] == pytest.approx(-2.0 * math.log(begin), rel=1e-3)
+
+
+def usual(model: WalkModel) -> WalkModel:
+    """The same with noise that has its full spread from the first step on."""
+    other = copy.deepcopy(model)
+    with torch.no_grad():
+        other.raw_begin.fill_(20.0)
+    return other
+
+
+def one_move(model: WalkModel) -> WalkBatch:
+    """Just what the field says, from the origin."""
+    with torch.no_grad():
+        there = DT * model.unit(torch.zeros(1, 2)).a[0, 0]
+    xy = torch.stack([torch.zeros(2), there]).unsqueeze(0)
+    return WalkBatch(xy, torch.ones(1, dtype=torch.long), torch.full((1,), 9.0), torch.zeros(1, dtype=torch.bool))
 
 
 def test_an_impossible_field_does_not_underflow():
