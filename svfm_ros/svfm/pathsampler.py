@@ -35,8 +35,7 @@ class PathSampler:
     """Draws paths from a model's tables."""
 
     def __init__(self, model: TabledModel) -> None:
-        self.config, self.dt_s, self.chain = model.config, model.dt_s, model.chain
-        self.table = model.table.widened(self.chain.widen)
+        self.config, self.dt_s, self.chain, self.table = model.config, model.dt_s, model.chain, model.table
 
     def prior(self, xy: NDArray[np.float64], hour: float) -> NDArray[np.float64]:
         """Share of each field (S, K) for people at positions (S, 2) at a local hour."""
@@ -98,7 +97,7 @@ class PathSampler:
 
     def _stride(self, rows: "_Rows", step: int, normal: Array, uniform: Array, path: Array) -> int:
         c, chain = self.config, self.chain
-        noise = (2.0 * c.sensor_m**2, c.still_m, *chain.keep, CLIP)
+        noise = (2.0 * c.sensor_m**2, c.still_m, *chain.keep, CLIP, chain.widen)
         taken: int = stride(
             self.table.parts,
             SPEEDS_MPS,

@@ -51,7 +51,8 @@ def stride(  # type: ignore[no-untyped-def]
     """Steps of everyone who has not arrived; after each: who arrives, who pauses, who walks on.
 
     ``table`` is (cells, low, cell_m, shape); ``ramps`` (2, R) the shares of speed and noise in a walker's first steps;
-    ``noise`` (variance a sensor adds, spread in a pause, part that stays along and across, most it may say);
+    ``noise`` (variance a sensor adds, spread in a pause, part that stays along and across, most it may say, how much
+    wider the fields' spreads are taken);
     ``pauses`` the chance to begin and to end one; ``ends`` (whether walks have ends, logit added to one in the first
     steps); ``step`` how many steps were taken before. ``rows`` (x, y, component, pace, eps_v, eps_u, pausing, ended,
     speed) are changed in place, and ``path`` (T, S, 2) holds where everyone is after each step. Returns how many steps
@@ -59,7 +60,7 @@ def stride(  # type: ignore[no-untyped-def]
     """
     cells, low, cell_m, shape = table
     x, y, component, pace, eps_v, eps_u, pausing, ended, speed = rows
-    floor, still_m, keep_v, keep_u, clip = noise
+    floor, still_m, keep_v, keep_u, clip, widen = noise
     ny = shape[2]
     part_v, part_u = np.float32(np.sqrt(1.0 - keep_v**2)), np.float32(np.sqrt(1.0 - keep_u**2))
     for t in range(len(path)):
@@ -73,8 +74,8 @@ def stride(  # type: ignore[no-untyped-def]
                 ax, ay = _between(cells, at, ny, fx, fy, 0), _between(cells, at, ny, fx, fy, 1)
                 length = np.sqrt(ax * ax + ay * ay + _FADE)
                 m = length * pace[s] * reach
-                sd_u = steady * np.sqrt((m * _between(cells, at, ny, fx, fy, 2)) ** 2 + floor)
-                sd_v = steady * np.sqrt((m * _between(cells, at, ny, fx, fy, 3)) ** 2 + floor)
+                sd_u = steady * np.sqrt((m * widen * _between(cells, at, ny, fx, fy, 2)) ** 2 + floor)
+                sd_v = steady * np.sqrt((m * widen * _between(cells, at, ny, fx, fy, 3)) ** 2 + floor)
                 if step + t > 0:
                     eps_v[s] = keep_v * min(max(eps_v[s], -clip), clip) + part_v * normal[t, 0, s]
                     eps_u[s] = keep_u * min(max(eps_u[s], -clip), clip) + part_u * normal[t, 1, s]

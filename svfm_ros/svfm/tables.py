@@ -4,7 +4,7 @@ Fields see the floor alone, so a table of 5 cm is as good as the network (biline
 second when a model is loaded, and makes each step of a path a few memory reads, whatever the size of the networks.
 """
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
@@ -29,12 +29,6 @@ class FieldTable:
     def parts(self) -> tuple[Array, Array, float, tuple[int, int, int]]:
         """As compiled code takes them."""
         return self.cells, self.low, self.cell_m, self.shape
-
-    def widened(self, share: float) -> "FieldTable":
-        """The same with larger spreads."""
-        cells = self.cells.copy()
-        cells[:, 2:4] *= np.float32(share)
-        return replace(self, cells=cells)
 
     def look_up(self, x: Array, y: Array, component: NDArray[np.int64]) -> Array:
         """What the field of each row says at its position: (S, 10)."""
