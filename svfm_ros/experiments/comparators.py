@@ -6,7 +6,7 @@ sees the present position alone); some have no use for a walk that has only just
 speed and a heading at random). The paper's mixtures are in ``paper_forecasters``.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import Protocol
 
@@ -23,7 +23,6 @@ from svfm_ros.svfm.tabulate import tabulate
 from svfm_ros.svfm.walkmodel import WalkModel
 
 __all__ = [
-    "Blend",
     "Bootstrap",
     "ConstantVelocity",
     "Forecaster",
@@ -202,25 +201,6 @@ class PathLikelihood:
             hidden = belief.draw(question.samples, rng)
         hidden = replace(hidden, step=max(hidden.step, question.step))
         return self._sampler.sample(start, hidden, question.hour, question.ticks, rng).xy
-
-
-@dataclass(slots=True)
-class Blend:
-    """Several forecasters, each with an equal part of the samples."""
-
-    parts: Sequence[Forecaster]
-    name: str
-
-    def fit(self, walks: WalkWindows) -> None:
-        """All of them, on the same walks."""
-        for part in self.parts:
-            part.fit(walks)
-
-    def sample(self, question: Question) -> Array:
-        """In turn, so that the first few are of all kinds."""
-        each = -(-question.samples // len(self.parts))
-        found = [part.sample(replace(question, samples=each)) for part in self.parts]
-        return np.stack(found, axis=1).reshape(-1, *found[0].shape[1:])[: question.samples]
 
 
 def flattened(walks: WalkWindows, ticks: int) -> Array:

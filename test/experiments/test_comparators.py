@@ -8,12 +8,10 @@ import pytest
 from svfm_ros.datatypes import WalkWindows
 from svfm_ros.errors import DataError
 from svfm_ros.experiments.comparators import (
-    Blend,
     Bootstrap,
     ConstantVelocity,
     Question,
     flattened,
-    kernel_density,
 )
 from svfm_ros.experiments.forecast_scores import ask_from_start, ask_from_within, kernel_nll, score
 from svfm_ros.experiments.paper_forecasters import paper_forecasters
@@ -53,15 +51,6 @@ def test_replay_replays() -> None:
     np.testing.assert_allclose(later[:, 0], np.broadcast_to(walks.xy[2, 4], (5, 2)))
     with pytest.raises(DataError):
         Bootstrap().sample(Question(np.zeros((1, 2)), 9.0, 3))
-
-
-def test_a_blend_takes_equal_parts() -> None:
-    east, kde = ConstantVelocity(), kernel_density(spread_m=0.0)
-    blend = Blend((east, kde), "both")
-    blend.fit(straight(4))
-    question = Question(np.array([[0.0, 0.0], [0.0, 0.5]]), 9.0, 3, samples=6)
-    north = blend.sample(question)[:, -1, 1] > 1.0
-    assert north.tolist() == [True, False] * 3
 
 
 def test_the_paper_s_models_learn() -> None:
