@@ -73,17 +73,22 @@ class HabitsOrFree:
     habits: Forecaster
     free: FreeWalker
     name: str
-    share: float = 0.5  # of the habits, among those who walk; learnt by ``fit``
+    share: float = 0.5  # of the habits, among those who walk
+    learns_share: bool = True
 
     def fit(self, walks: WalkWindows) -> None:
         """Learn the share from later tracks, then everything from all."""
+        if self.learns_share:
+            self._learn_share(walks)
+        self._fit(walks)
+
+    def _learn_share(self, walks: WalkWindows) -> None:
         split = split_by_time(walks, _HELD_OUT)
         pieces = fixed_length(split.held_out, self.free.past + self.free.future, _STRIDE)
         asked = ask_from_within(pieces, self.free.past, 400) if len(pieces) else None
         if asked is not None and any(not is_standing(q) for q in asked.questions):
             self._fit(split.train)
             self.share = self._best_share(asked)
-        self._fit(walks)
 
     def _fit(self, walks: WalkWindows) -> None:
         self.habits.fit(walks)
