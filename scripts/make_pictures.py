@@ -15,8 +15,8 @@ from PIL import Image
 
 PICTURES = Path(__file__).resolve().parent.parent / "docs" / "pictures"
 BROWSER = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
-_DAYS, _HOURS = 14, (9, 23)
-_SCREEN = (750, 802)  # pixels of the page, each hour
+_DAYS, _DWELL_S, _HOURS = 14, 1500, (9, 23)
+_SCREEN, _SHOWN = (1260, 1660), (756, 996)  # pixels of the page, and in the picture
 
 
 def main() -> int:
@@ -55,9 +55,11 @@ def draw_tour(out: Path) -> None:
 def draw_report(out: Path) -> None:
     """The report page at two hours, side by side."""
     walks, model, page = out / "walks.csv", out / "model.pt", out / "report.html"
-    svfm("simulate", "--days", _DAYS, "--walks-csv", walks)
-    svfm("train", walks, "--out", model, "--time-zone", "Europe/London")
-    svfm("report", "--store", walks, "--model", model, "--out", page)
+    house, places = out / "house.yaml", out / "places.yaml"
+    habits = ("--days", _DAYS, "--profile", "routine", "--dwell", _DWELL_S)
+    svfm("simulate", *habits, "--walks-csv", walks, "--export-map", house, "--export-places", places)
+    svfm("train", walks, "--out", model, "--places", places, "--time-zone", "Europe/London")
+    svfm("report", "--store", walks, "--model", model, "--map", house, "--places", places, "--out", page)
     side_by_side([photograph(page, hour, out) for hour in _HOURS]).save(PICTURES / "report.png", optimize=True)
 
 
@@ -65,15 +67,16 @@ def photograph(page: Path, hour: int, out: Path) -> Image.Image:
     """What a browser shows at an hour."""
     picture = out / f"{hour}.png"
     size = ",".join(map(str, _SCREEN))
-    flags = ("--headless", "--no-sandbox", "--disable-gpu", "--hide-scrollbars", f"--user-data-dir={out / 'browser'}")
+    flags = ["--headless", "--no-sandbox", "--disable-gpu", "--hide-scrollbars", f"--user-data-dir={out / 'browser'}"]
+    flags += [f"--window-size={size}", "--virtual-time-budget=5000"]  # time for night to fall
     subprocess.run(
-        [str(BROWSER), *flags, f"--window-size={size}", f"--screenshot={picture}", f"{page.as_uri()}#hour={hour}"],
+        [str(BROWSER), *flags, f"--screenshot={picture}", f"{page.as_uri()}#hour={hour}"],
         check=True,
         capture_output=True,
         timeout=120,
     )
     with Image.open(picture) as seen:
-        return seen.convert("RGB")
+        return seen.convert("RGB").resize(_SHOWN, Image.Resampling.LANCZOS)
 
 
 def side_by_side(pictures: Sequence[Image.Image]) -> Image.Image:

@@ -237,10 +237,11 @@ def draw_hours(home: HomeModel) -> "Figure":
 
 
 def _name_bands(axis: "Axes", hours: Array, shares: Array, places: Sequence[Place]) -> None:
-    """Each place by name where its band is widest."""
+    """Each place by name in the middle of where its band is about widest."""
     below = np.cumsum(shares, axis=0) - shares
     inner = (hours > 2.0) & (hours < 22.0)
     for place, share, low in zip(places, shares, below, strict=True):
-        at = int(np.argmax(np.where(inner, share, -1.0)))
+        wide = np.flatnonzero(inner & (share >= 0.9 * share[inner].max()))
+        at = int(wide[len(wide) // 2])
         if share[at] > 0.08:
             axis.text(hours[at], low[at] + share[at] / 2, readable(place.name), color="white", ha="center", va="center")
