@@ -16,6 +16,7 @@ from PIL import Image
 PICTURES = Path(__file__).resolve().parent.parent / "docs" / "pictures"
 BROWSER = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
 _DAYS, _DWELL_S, _HOURS = 14, 1500, (9, 23)
+_AT_ONCE = "<style>* { transition: none !important }</style>"  # night falls before the picture is taken
 _SCREEN, _SHOWN = (1260, 1660), (756, 996)  # pixels of the page, and in the picture
 
 
@@ -60,6 +61,7 @@ def draw_report(out: Path) -> None:
     svfm("simulate", *habits, "--walks-csv", walks, "--export-map", house, "--export-places", places)
     svfm("train", walks, "--out", model, "--places", places, "--time-zone", "Europe/London")
     svfm("report", "--store", walks, "--model", model, "--map", house, "--places", places, "--out", page)
+    page.write_text(page.read_text().replace("</head>", _AT_ONCE + "</head>"))
     side_by_side([photograph(page, hour, out) for hour in _HOURS]).save(PICTURES / "report.png", optimize=True)
 
 
@@ -68,9 +70,8 @@ def photograph(page: Path, hour: int, out: Path) -> Image.Image:
     picture = out / f"{hour}.png"
     size = ",".join(map(str, _SCREEN))
     flags = ["--headless", "--no-sandbox", "--disable-gpu", "--hide-scrollbars", f"--user-data-dir={out / 'browser'}"]
-    flags += [f"--window-size={size}", "--virtual-time-budget=5000"]  # time for night to fall
     subprocess.run(
-        [str(BROWSER), *flags, f"--screenshot={picture}", f"{page.as_uri()}#hour={hour}"],
+        [str(BROWSER), *flags, f"--window-size={size}", f"--screenshot={picture}", f"{page.as_uri()}#hour={hour}"],
         check=True,
         capture_output=True,
         timeout=120,
