@@ -99,6 +99,21 @@ def test_a_closure_that_bends_the_way_is_dropped_and_all_is_as_before() -> None:
     assert correction.poses == pytest.approx(believed, abs=1e-3)
 
 
+def test_a_trial_that_fails_costs_no_loop_that_was_known(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("svfm_ros.slam.mapper._MOST_STRAIN", -1.0)  # so that every new one is turned down
+    truth, believed = there_and_back()
+    view = keyframes_along(FLAT, truth, believed).snapshot()
+    mapper = Mapper(CONFIG)
+    known = Constraint(3, 20, Pose2.from_array(se2.relative(believed[3], believed[20])), STEP, "loop")
+    mapper.take([Job(view, steps_of(believed), loops=(known,))])
+    new = Constraint(2, 22, Pose2.from_array(se2.relative(believed[2], believed[22])), STEP, "loop")
+    mapper._search.find = lambda *_: [new]  # type: ignore[method-assign]
+    mapper.take([Job(view, query=Query(len(truth) - 8, len(truth), np.empty(0, dtype=np.int64)))])
+    correction = mapper.take([Job(view, last_one=True)])
+    assert correction is not None
+    assert [loop.constraint for loop in correction.loops] == [known]
+
+
 def test_a_kidnapped_sensor_begins_anew_and_is_joined_when_it_comes_back() -> None:
     """It is put into the other room, where it was never before, and then walks back to where it came from."""
     first = walk(*ROUND[:2], (1.2, 3.4), (1.2, 1.4), (2.6, 1.2), (2.8, 3.0))

@@ -87,6 +87,14 @@ def test_a_better_motion_found_later_undoes_the_rest() -> None:
     wanted = cloud_from_scan(scan, twist, config)
     got = undistorted(cloud_from_scan(scan, STILL, config), STILL, twist)
     assert got.points == pytest.approx(wanted.points, abs=1e-6)
+    # From one wrong motion to another: what was seen is turned back by the first before the second turns it on.
+    other = np.array([0.2, -0.1, -2.0])
+    bent = undistorted(got, twist, other)
+    turn = (other[2] - twist[2]) * got.times_s
+    c, s = np.cos(turn), np.sin(turn)
+    nx, ny = got.normals.T
+    assert bent.normals == pytest.approx(np.stack([c * nx - s * ny, s * nx + c * ny], axis=1), abs=1e-9)
+    assert undistorted(bent, other, twist).points == pytest.approx(got.points, abs=1e-9)
 
 
 def test_gaps_on_one_wall_are_filled_and_others_are_not() -> None:
