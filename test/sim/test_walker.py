@@ -15,7 +15,7 @@ from svfm_ros.config.sim import HabitConfig, WalkerConfig
 from svfm_ros.datatypes import Walk
 from svfm_ros.errors import DataError, UsageError
 from svfm_ros.sim.drawing import parse_drawing
-from svfm_ros.sim.gait import time_paths, walk_poses
+from svfm_ros.sim.gait import _drift, time_paths, walk_poses
 from svfm_ros.sim.geometry import contains, distance_to_segments
 from svfm_ros.sim.habits import is_night, next_place_shares
 from svfm_ros.sim.house import House
@@ -113,6 +113,12 @@ def test_cruising_speeds_are_log_normal(home: House) -> None:
     assert logs.mean() == pytest.approx(np.log(config.speed_mps), abs=0.02)
     assert logs.std() == pytest.approx(0.2, rel=0.06)
     assert stats.normaltest(logs).pvalue > 1e-3
+
+
+def test_speed_drifts_by_as_much_at_every_spot_of_the_way() -> None:
+    drift = _drift(np.tile(np.linspace(0.0, 8.0, 33), (4000, 1)), 0.1, np.random.default_rng(0))
+    assert np.abs(drift.mean(axis=0)).max() < 0.008
+    assert drift.std(axis=0) == pytest.approx(0.1, rel=0.06)
 
 
 def test_speeds_differ_from_walk_to_walk(many: list[LabelledWalk]) -> None:
