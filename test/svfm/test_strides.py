@@ -15,7 +15,7 @@ from svfm_ros.svfm.tables import SPEEDS_MPS, FieldTable
 
 DT = 0.4
 KEEP, PAUSES = (0.6, 0.3), (0.2, 0.5)
-FLOOR, STILL, STEADY = np.float32(2e-4), np.float32(0.02), np.float32(0.4)
+FLOOR, STILL, STEADY, WIDEN = np.float32(2e-4), np.float32(0.02), np.float32(0.4), np.float32(1.3)
 
 
 def table_of(seed: int, ends: float) -> FieldTable:
@@ -41,7 +41,7 @@ def plain_stride(table: FieldTable, row: tuple, fresh: bool, ramp: float, not_ye
     ax, ay, across_sd, along_sd = table.look_up(np.array([x]), np.array([y]), np.array([component]))[0, :4].tolist()
     length = math.sqrt(ax * ax + ay * ay + 1e-9)
     m = length * pace * DT * ramp
-    sd_u, sd_v = (STEADY * math.sqrt((m * sd) ** 2 + FLOOR) for sd in (across_sd, along_sd))
+    sd_u, sd_v = (STEADY * math.sqrt((m * WIDEN * sd) ** 2 + FLOOR) for sd in (across_sd, along_sd))
     if not fresh:
         eps_v = KEEP[0] * np.clip(eps_v, -CLIP, CLIP) + math.sqrt(1 - KEEP[0] ** 2) * normal[0]
         eps_u = KEEP[1] * np.clip(eps_u, -CLIP, CLIP) + math.sqrt(1 - KEEP[1] ** 2) * normal[1]
@@ -79,7 +79,7 @@ def test_a_step_is_what_the_rules_say(fresh: bool):
 
 
 def walk(table: FieldTable, ramp: list, step: int, not_yet: bool, rows: tuple, normal, uniform, path, ends=True) -> int:
-    noise = tuple(np.float32(v) for v in (FLOOR, STILL, *KEEP, CLIP))
+    noise = tuple(np.float32(v) for v in (FLOOR, STILL, *KEEP, CLIP, WIDEN))
     ending = (ends, np.float32(NOT_YET if not_yet else 0.0))
     return stride(
         table.parts,
