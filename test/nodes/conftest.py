@@ -2,6 +2,7 @@
 
 import contextlib
 import os
+import signal
 import subprocess
 import sys
 
@@ -16,19 +17,30 @@ os.environ["ROS_DOMAIN_ID"] = str(1 + os.getpid() % 101)
 pytest.importorskip("rclpy", reason="ROS 2 is not installed")
 
 
+@contextlib.contextmanager
+def hangups():
+    """Children mind a hang-up even under ``nohup``: told to outlive a terminal, a node would outlive the test."""
+    before = signal.signal(signal.SIGHUP, signal.SIG_DFL)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGHUP, before)
+
+
 @pytest.fixture
 def start():
     """``start(*arguments)``: this Python with those arguments, piped; whatever still runs afterwards is reaped."""
     started = []
 
     def run(*arguments, **options):
-        process = subprocess.Popen(
-            [sys.executable, *map(str, arguments)],
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-            **options,
-        )
+        with hangups():
+            process = subprocess.Popen(
+                [sys.executable, *map(str, arguments)],
+                stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE,
+                text=True,
+                **options,
+            )
         started.append(process)
         return process
 
