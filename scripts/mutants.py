@@ -173,14 +173,19 @@ def is_caught(mutant: Mutant, folder: Path, timeout_s: float) -> tuple[bool, str
 
 
 def tests_of(file: Path, folder: Path) -> list[str]:
-    """Test files that name the module, then the rest of its room."""
+    """Test files that name the module, then the rest of its room; of a base module, of all rooms that use it."""
     module = ".".join(file.with_suffix("").parts)
     found = [p for p in sorted((folder / "test").rglob("test_*.py")) if module in p.read_text()]
-    if len(file.parts) > 2:
-        found += [p for p in sorted((folder / "test" / file.parts[1]).glob("test_*.py")) if p not in found]
+    rooms = [file.parts[1]] if len(file.parts) > 2 else [r for r in ROOMS if _uses(folder / "svfm_ros" / r, module)]
+    for room in rooms:
+        found += [p for p in sorted((folder / "test" / room).glob("test_*.py")) if p not in found]
     if not found:
         found = sorted((folder / "test").glob("test_*.py"))
     return [str(p.relative_to(folder)) for p in found if "nodes" not in p.relative_to(folder).parts]
+
+
+def _uses(room: Path, module: str) -> bool:
+    return any(module in path.read_text() for path in room.glob("*.py"))
 
 
 def show(mutant: Mutant, caught: bool, took: str) -> bool:
