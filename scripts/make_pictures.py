@@ -17,6 +17,7 @@ PICTURES = Path(__file__).resolve().parent.parent / "docs" / "pictures"
 BROWSER = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
 _DAYS, _DWELL_S, _HOURS = 14, 1500, (9, 23)
 _AT_ONCE = "<style>* { transition: none !important }</style>"  # night falls before the picture is taken
+_LARGEST = (1200, 1200)  # pixels of any other picture
 _SCREEN, _SHOWN = (1260, 1660), (756, 996)  # pixels of the page, and in the picture
 
 
@@ -39,18 +40,25 @@ def svfm(*words: object) -> None:
     subprocess.run([sys.executable, "-m", "svfm_ros.cli", *map(str, words)], check=True)
 
 
+def keep(picture: Path, name: str) -> None:
+    """As large as a page needs it."""
+    with Image.open(picture) as drawn:
+        drawn.thumbnail(_LARGEST)
+        drawn.convert("RGB").save(PICTURES / name, optimize=True)
+
+
 def draw_experiments(out: Path) -> None:
     """Three kinds of not knowing, and maps of single walks."""
     svfm("reproduce", "uncertainty", "slam", "--out", out)
-    shutil.copy(out / "uncertainty.png", PICTURES / "uncertainty.png")
-    shutil.copy(out / "slam.png", PICTURES / "slam_walks.png")
+    keep(out / "uncertainty.png", "uncertainty.png")
+    keep(out / "slam.png", "slam_walks.png")
 
 
 def draw_tour(out: Path) -> None:
     """A map of many walks in one recording."""
     svfm("simulate", "--out", out / "tour", "--one-bag", "--repeats", 2)
     svfm("slam", out / "tour" / "recording", "--out", out / "map")
-    shutil.copy(out / "map" / "map.png", PICTURES / "slam_tour.png")
+    keep(out / "map" / "map.png", "slam_tour.png")
 
 
 def draw_report(out: Path) -> None:

@@ -30,6 +30,8 @@ __all__ = [
     "Question",
     "flattened",
     "kernel_density",
+    "seen_along",
+    "turned_back",
 ]
 
 Array = NDArray[np.float64]
@@ -82,7 +84,7 @@ class ConstantVelocity:
     @staticmethod
     def _turned(step: Array, later: Array) -> Array:
         """How a later step differs from a step, seen along it."""
-        return _into(later - step, step)
+        return seen_along(later - step, step)
 
     def sample(self, question: Question) -> Array:
         """Straight lines."""
@@ -94,22 +96,25 @@ class ConstantVelocity:
             step = speed[:, None] * np.stack([np.cos(angle), np.sin(angle)], axis=1)
         else:
             last = np.broadcast_to(here - question.seen[-2], (question.samples, 2))
-            step = last + _out_of(self._noise[rng.integers(len(self._noise), size=question.samples)], last)
+            step = last + turned_back(self._noise[rng.integers(len(self._noise), size=question.samples)], last)
         return np.asarray(here + step[:, None] * np.arange(question.ticks + 1)[:, None])
 
 
-def _into(vectors: Array, along: Array) -> Array:
-    """Vectors (N, 2) as seen by someone who walks along (N, 2)."""
-    unit = along / np.maximum(np.linalg.norm(along, axis=1, keepdims=True), 1e-9)
-    side = np.stack([-unit[:, 1], unit[:, 0]], axis=1)
-    return np.stack([(vectors * unit).sum(1), (vectors * side).sum(1)], axis=1)
+def seen_along(vectors: Array, along: Array) -> Array:
+    """Vectors (..., 2) as parts along (..., 2) and to the left of it."""
+    unit, left = _axes(along)
+    return np.stack([(vectors * unit).sum(-1), (vectors * left).sum(-1)], axis=-1)
 
 
-def _out_of(vectors: Array, along: Array) -> Array:
+def turned_back(parts: Array, along: Array) -> Array:
     """The way back."""
-    unit = along / np.maximum(np.linalg.norm(along, axis=1, keepdims=True), 1e-9)
-    side = np.stack([-unit[:, 1], unit[:, 0]], axis=1)
-    return np.asarray(vectors[:, :1] * unit + vectors[:, 1:] * side)
+    unit, left = _axes(along)
+    return np.asarray(parts[..., :1] * unit + parts[..., 1:] * left)
+
+
+def _axes(along: Array) -> tuple[Array, Array]:
+    unit = along / np.maximum(np.linalg.norm(along, axis=-1, keepdims=True), 1e-9)
+    return unit, np.stack([-unit[..., 1], unit[..., 0]], axis=-1)
 
 
 @dataclass(slots=True)

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from svfm_ros.datatypes import WalkWindows
 from svfm_ros.errors import DataError
-from svfm_ros.experiments.comparators import Forecaster, Question
+from svfm_ros.experiments.comparators import Forecaster, Question, seen_along, turned_back
 from svfm_ros.experiments.forecast_scores import Asked, ask_from_within, kernel_nll
 from svfm_ros.walks.windows import fixed_length, split_by_time
 
@@ -26,6 +26,7 @@ _STANDING_M = 0.1  # mean step of who stands
 _LATELY = 4  # steps that tell
 _HELD_OUT = 0.3
 _STRIDE = 5  # ticks between two questions about one track
+_SAMPLES = 400  # of each answer, for its density
 _SHARES = np.linspace(0.0, 1.0, 21)
 
 
@@ -47,7 +48,7 @@ class FreeWalker:
         now = xy[:, self.past - 1]
         step = now - xy[:, self.past - 2]
         ahead = np.arange(self.future + 1)[:, None]
-        self._off = _seen_along(xy[:, self.past - 1 :] - now[:, None] - step[:, None] * ahead, step)
+        self._off = seen_along(xy[:, self.past - 1 :] - now[:, None] - step[:, None] * ahead, step[:, None])
         self._step_m = np.linalg.norm(step, axis=1)
 
     def sample(self, question: Question) -> Array:
@@ -60,10 +61,8 @@ class FreeWalker:
         pick = rng.choice(len(alike), size=question.samples, p=alike / alike.sum())
         off = self._off[pick, : question.ticks + 1]
         off[..., 1] *= rng.choice([-1.0, 1.0], size=(question.samples, 1))
-        unit = step / max(float(np.linalg.norm(step)), 1e-9)
-        left = np.array([-unit[1], unit[0]])
         straight = question.seen[-1] + step * np.arange(question.ticks + 1)[:, None]
-        return np.asarray(straight + off[..., :1] * unit + off[..., 1:] * left)
+        return np.asarray(straight + turned_back(off, step))
 
 
 @dataclass(slots=True)
@@ -85,7 +84,7 @@ class HabitsOrFree:
     def _learn_share(self, walks: WalkWindows) -> None:
         split = split_by_time(walks, _HELD_OUT)
         pieces = fixed_length(split.held_out, self.free.past + self.free.future, _STRIDE)
-        asked = ask_from_within(pieces, self.free.past, 400) if len(pieces) else None
+        asked = ask_from_within(pieces, self.free.past, _SAMPLES) if len(pieces) else None
         if asked is not None and any(not is_standing(q) for q in asked.questions):
             self._fit(split.train)
             self.share = self._best_share(asked)
@@ -119,11 +118,3 @@ def is_standing(question: Question) -> bool:
     """Whether someone hardly moved in the last few steps."""
     seen = question.seen[-(_LATELY + 1) :]
     return len(seen) < 2 or float(np.linalg.norm(seen[-1] - seen[0])) < _STANDING_M * (len(seen) - 1)
-
-
-def _seen_along(vectors: Array, along: Array) -> Array:
-    """Vectors (N, T, 2) as parts along (N, 2) and to the left of it."""
-    unit = along / np.maximum(np.linalg.norm(along, axis=1, keepdims=True), 1e-9)
-    forward = (vectors * unit[:, None]).sum(-1)
-    left = vectors[..., 1] * unit[:, None, 0] - vectors[..., 0] * unit[:, None, 1]
-    return np.stack([forward, left], axis=-1)
