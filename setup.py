@@ -95,7 +95,7 @@ setup(
     zip_safe=True,
     entry_points={
         "console_scripts": [
-            "svfm = svfm_ros.cli:main",
+            "svfm = svfm_ros.cli.main:main",
             *(f"{node} = svfm_ros.nodes.{node}:main" for node in NODES),
         ],
     },

@@ -12,17 +12,17 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from _houses import HOUSES, Worn, protocol_walks, tour
+from benchlib.house_recordings import HOUSES, Worn, protocol_walks, tour
 from numpy.typing import NDArray
 
-from svfm_ros import se2
-from svfm_ros.checks import Check, at_least, at_most
-from svfm_ros.commands.output import add_json_argument, print_table, report
-from svfm_ros.datatypes import Alignment, Pose2, Walk
+from svfm_ros import geometry
+from svfm_ros.cli.output import add_json_argument, print_table, report
 from svfm_ros.slam.offline import SlamRun, draw_grid, run_slam, seen_points
+from svfm_ros.targets import Check, at_least, at_most
+from svfm_ros.types import Alignment, Pose2, Walk
 from svfm_ros.walks.align import Aligner, align_walks
-from svfm_ros.walks.recorder import thin_points
-from svfm_ros.walks.reference import ReferenceMap
+from svfm_ros.walks.reference_map import ReferenceMap
+from svfm_ros.walks.walk_recorder import thin_points
 
 Array = NDArray[np.float64]
 
@@ -118,10 +118,10 @@ def _errors(walks: Sequence[Placeable], alignments: list[Alignment], T_truth_hou
     metres, degrees = [], []
     for w, a in zip(walks, alignments, strict=True):
         if a.accepted:
-            placed = se2.compose((T_truth_house @ a.T_house_walk).as_array(), w.walk.poses)
-            wanted = se2.compose(w.T_truth_walk.as_array(), w.walk.poses)
+            placed = geometry.compose((T_truth_house @ a.T_house_walk).as_array(), w.walk.poses)
+            wanted = geometry.compose(w.T_truth_walk.as_array(), w.walk.poses)
             metres.append(np.sqrt(np.mean(np.sum((placed - wanted)[:, :2] ** 2, axis=1))))
-            degrees.append(np.degrees(np.abs(se2.wrap_angle(placed[0, 2] - wanted[0, 2]))))
+            degrees.append(np.degrees(np.abs(geometry.wrap_angle(placed[0, 2] - wanted[0, 2]))))
     return (np.array(metres), np.array(degrees)) if metres else (np.array([np.nan]),) * 2
 
 
@@ -137,7 +137,7 @@ def _record(name: str, repeats: int, seed: int) -> House:
 def _placeable(worn: Worn, run: SlamRun) -> Placeable:
     stamps, poses = run.trajectory.stamps_ns, run.trajectory.poses
     seen = seen_points(worn.scans, run.trajectory)
-    points = np.concatenate([se2.apply(pose, seen[int(s)]) for s, pose in zip(stamps, poses, strict=True)])
+    points = np.concatenate([geometry.apply(pose, seen[int(s)]) for s, pose in zip(stamps, poses, strict=True)])
     walk = Walk(worn.name, "resident", stamps, poses, thin_points(points, _SPACING_M))
     return Placeable(walk, worn.truth(stamps), worn.error(run.trajectory).T_truth_estimate)
 

@@ -17,14 +17,7 @@ from typing import Any
 
 import numpy as np
 import torch
-from _forecast_home import TICKS, Home, make_home, record, say, training, windows
-from _forecast_ours import day_and_night, going_on, unfolding
-
-from svfm_ros.checks import Check, at_least, at_most, within
-from svfm_ros.commands.output import add_json_argument, print_table, report
-from svfm_ros.config.forecast import PathTrainConfig
-from svfm_ros.datatypes import WalkWindows
-from svfm_ros.experiments.comparators import (
+from benchlib.comparators import (
     Bootstrap,
     ConstantVelocity,
     Forecaster,
@@ -32,10 +25,17 @@ from svfm_ros.experiments.comparators import (
     flattened,
     kernel_density,
 )
-from svfm_ros.experiments.forecast_scores import Scores, ask_from_start, score
-from svfm_ros.experiments.paper_forecasters import paper_forecasters
-from svfm_ros.experiments.step_density import own_nll
-from svfm_ros.svfm.metrics import energy_distance
+from benchlib.forecast_home import TICKS, Home, make_home, record, say, training, windows
+from benchlib.forecast_ours import day_and_night, going_on, unfolding
+from benchlib.forecast_scores import Scores, ask_from_start, score
+from benchlib.paper_forecasters import paper_forecasters
+from benchlib.step_density import own_nll
+
+from svfm_ros.cli.output import add_json_argument, print_table, report
+from svfm_ros.config.forecast_config import PathTrainConfig
+from svfm_ros.forecasting.scores import energy_distance
+from svfm_ros.targets import Check, at_least, at_most, within
+from svfm_ros.types import WalkWindows
 
 _SEED = 8100  # of everything here; no test and no tuning uses it
 _HELD_OUT = 100  # walks to each target that nobody learns from: coverage is then known to within two or three points

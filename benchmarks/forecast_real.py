@@ -18,23 +18,17 @@ from typing import Any
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
-
-from svfm_ros.checks import Check, at_most
-from svfm_ros.commands.output import add_json_argument, print_table, report
-from svfm_ros.config.forecast import PathTrainConfig, WalkModelConfig
-from svfm_ros.datatypes import Walk, WalkWindows
-from svfm_ros.experiments.comparators import (
+from benchlib.comparators import (
     Bootstrap,
     ConstantVelocity,
     Forecaster,
     PathLikelihood,
     kernel_density,
 )
-from svfm_ros.experiments.forecast_scores import Asked, Scores, ask_from_within, score
-from svfm_ros.experiments.free_walker import FreeWalker, HabitsOrFree
-from svfm_ros.experiments.paper_forecasters import paper_forecasters
-from svfm_ros.experiments.real_walks import (
+from benchlib.forecast_scores import Asked, Scores, ask_from_within, score
+from benchlib.free_walker import FreeWalker, HabitsOrFree
+from benchlib.paper_forecasters import paper_forecasters
+from benchlib.real_walks import (
     DT_S,
     ETH_UCY,
     Egocentric,
@@ -43,6 +37,12 @@ from svfm_ros.experiments.real_walks import (
     load_eth_ucy,
     load_thor,
 )
+from numpy.typing import NDArray
+
+from svfm_ros.cli.output import add_json_argument, print_table, report
+from svfm_ros.config.forecast_config import PathTrainConfig, WalkModelConfig
+from svfm_ros.targets import Check, at_most
+from svfm_ros.types import Walk, WalkWindows
 from svfm_ros.walks.windows import fixed_length, split_by_time
 
 NEEDS_DATA = "walks"

@@ -14,10 +14,10 @@ import time
 from pathlib import Path
 
 import numpy as np
-from _live import NODES, Processes, Watch, learn_first, record_life, record_tour, wait
+from benchlib.live_processes import NODES, Processes, Watch, learn_first, record_life, record_tour, wait
 
-from svfm_ros.checks import at_least, at_most
-from svfm_ros.commands.output import add_json_argument, report
+from svfm_ros.cli.output import add_json_argument, report
+from svfm_ros.targets import at_least, at_most
 
 PARTS = ("latency", "kills", "long")
 TRAIN_ALWAYS = {"min_new_walks": 1, "min_interval_s": 0.0}
@@ -193,7 +193,7 @@ def known_cells(raw):
 
 def walks_in(out):
     """Walks of this replay in the store."""
-    from svfm_ros.walks.store import WalkStore
+    from svfm_ros.walks.walk_store import WalkStore
 
     return sum(name.startswith("resident-") for name in WalkStore.open(out / "store").walk_ids)
 

@@ -14,20 +14,20 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 import numpy as np
 import torch
 
-from svfm_ros.checks import Check, at_most
-from svfm_ros.commands.output import add_json_argument, print_table, report
-from svfm_ros.config.forecast import ForecastConfig, PathTrainConfig
-from svfm_ros.config.solver import SolverConfig
-from svfm_ros.config.svfm import ModelConfig
-from svfm_ros.config.walks import WindowsConfig
+from svfm_ros.cli.output import add_json_argument, print_table, report
+from svfm_ros.config.forecast_config import ForecastConfig, PathTrainConfig
+from svfm_ros.config.solver_config import SolverConfig
+from svfm_ros.config.svfm_config import ModelConfig
+from svfm_ros.config.walk_config import WindowsConfig
+from svfm_ros.forecasting.fit import as_batch, train_paths
+from svfm_ros.forecasting.forecaster import Forecaster
+from svfm_ros.forecasting.model_file import Footprints, WalkModelFile
 from svfm_ros.sim.house import load_house
 from svfm_ros.sim.walker import simulate_protocol
-from svfm_ros.svfm.forecast import Forecaster
-from svfm_ros.svfm.mixture import MixtureModel
-from svfm_ros.svfm.modelfile import Footprints, WalkModelFile
-from svfm_ros.svfm.pathtrain import as_batch, train_paths
+from svfm_ros.svfm.model import MixtureModel
 from svfm_ros.svfm.sampling import sample_paths
-from svfm_ros.svfm.solver import solve
+from svfm_ros.svfm.solver.solve import solve
+from svfm_ros.targets import Check, at_most
 from svfm_ros.walks.windows import make_windows
 
 _HORIZON_S = 10.0

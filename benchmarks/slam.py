@@ -14,16 +14,25 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from _falseloops import run_with_false_loops
-from _logs import LOGS, Log, corrected_poses, error_to_corrected, largest_jump, loop_precision, path_of, read_log
-from _peers import run_peers
+from benchlib.false_loops import run_with_false_loops
+from benchlib.lidar_logs import (
+    LOGS,
+    Log,
+    corrected_poses,
+    error_to_corrected,
+    largest_jump,
+    loop_precision,
+    path_of,
+    read_log,
+)
+from benchlib.slam_peers import run_peers
 
-from svfm_ros.checks import Check, at_least, at_most
-from svfm_ros.commands.output import add_json_argument, print_table, report
-from svfm_ros.datatypes import Scan
-from svfm_ros.slam.metrics import RelationError, Relations, load_relations, relation_error
+from svfm_ros.cli.output import add_json_argument, print_table, report
 from svfm_ros.slam.offline import SlamRun, draw_grid, run_slam
 from svfm_ros.slam.slam import Slam
+from svfm_ros.slam.trajectory_metrics import RelationError, Relations, load_relations, relation_error
+from svfm_ros.targets import Check, at_least, at_most
+from svfm_ros.types import Scan
 
 NEEDS_DATA = "lidar"
 
@@ -179,7 +188,7 @@ def _log_checks(log: Log, figures: dict[str, Any]) -> list[Check]:
 
 
 def _picture(folder: Path, log: Log, scans: list[Scan], run: SlamRun) -> None:
-    from svfm_ros.experiments.maps import draw_map
+    from svfm_ros.figures.map_figure import draw_map
 
     folder.mkdir(parents=True, exist_ok=True)
     name = log.name.replace(" ", "-")

@@ -11,11 +11,11 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from _houses import HOUSES, Worn, living, protocol_walks
+from benchlib.house_recordings import HOUSES, Worn, living, protocol_walks
 
-from svfm_ros.checks import Check, at_least, at_most
-from svfm_ros.commands.output import add_json_argument, print_table, report
+from svfm_ros.cli.output import add_json_argument, print_table, report
 from svfm_ros.slam.offline import SlamRun, draw_grid, run_slam
+from svfm_ros.targets import Check, at_least, at_most
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -84,7 +84,7 @@ def _hour(house: str, minutes: float, pictures: Path | None) -> dict[str, float]
 
 
 def _picture(folder: Path, house: str, worn: Worn, run: SlamRun) -> None:
-    from svfm_ros.experiments.maps import draw_map
+    from svfm_ros.figures.map_figure import draw_map
 
     folder.mkdir(parents=True, exist_ok=True)
     grid = draw_grid(worn.scans, run.trajectory)

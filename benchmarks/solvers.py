@@ -21,10 +21,10 @@ import torchdiffeq
 import torchode  # type: ignore[import-untyped]
 from torch import Tensor
 
-from svfm_ros.checks import Check, at_least, at_most
-from svfm_ros.commands.output import add_json_argument, print_table, report
-from svfm_ros.config.solver import SolverConfig
-from svfm_ros.svfm.solver import solve
+from svfm_ros.cli.output import add_json_argument, print_table, report
+from svfm_ros.config.solver_config import SolverConfig
+from svfm_ros.svfm.solver.solve import solve
+from svfm_ros.targets import Check, at_least, at_most
 
 _TOLERANCE = 1e-6
 _OURS, _TORCHODE, _TORCHDIFFEQ = "svfm dopri5", "torchode", "torchdiffeq"

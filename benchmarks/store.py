@@ -17,11 +17,11 @@ from pathlib import Path
 
 import numpy as np
 
-from svfm_ros.checks import at_most
-from svfm_ros.commands.output import add_json_argument, print_table, report
-from svfm_ros.datatypes import Walk
-from svfm_ros.walks.store import WalkStore
-from svfm_ros.walks.walkfile import decode_walk, encode_walk
+from svfm_ros.cli.output import add_json_argument, print_table, report
+from svfm_ros.targets import at_most
+from svfm_ros.types import Walk
+from svfm_ros.walks.walk_file import decode_walk, encode_walk
+from svfm_ros.walks.walk_store import WalkStore
 
 OPEN_BAR_S = 2.0
 _REPEATS = 3

@@ -22,23 +22,23 @@ import torchdiffeq
 from torch import Tensor
 
 import svfm_ros.svfm.moments as moments_room
-from svfm_ros.checks import at_least
-from svfm_ros.commands.output import add_json_argument, print_table, report
-from svfm_ros.config.forecast import PathTrainConfig
-from svfm_ros.config.svfm import ModelConfig
-from svfm_ros.config.walks import WindowsConfig
-from svfm_ros.datatypes import WalkWindows
+from svfm_ros.cli.output import add_json_argument, print_table, report
+from svfm_ros.config.forecast_config import PathTrainConfig
+from svfm_ros.config.svfm_config import ModelConfig
+from svfm_ros.config.walk_config import WindowsConfig
+from svfm_ros.forecasting.fit import as_batch, train_paths
+from svfm_ros.forecasting.sampler import PathSampler
+from svfm_ros.forecasting.tabulate import tabulate
 from svfm_ros.sim.house import load_house
 from svfm_ros.sim.walker import simulate_protocol
 from svfm_ros.svfm.losses import mixture_density_loss, observed_cov
-from svfm_ros.svfm.mixture import MixtureModel
+from svfm_ros.svfm.model import MixtureModel
 from svfm_ros.svfm.moments import propagate
 from svfm_ros.svfm.normaliser import Normaliser
-from svfm_ros.svfm.pathsampler import PathSampler
-from svfm_ros.svfm.pathtrain import as_batch, train_paths
-from svfm_ros.svfm.rollout import Rollout
 from svfm_ros.svfm.sampling import sample_paths
-from svfm_ros.svfm.tabulate import tabulate
+from svfm_ros.svfm.solver.rk4 import Rollout
+from svfm_ros.targets import at_least
+from svfm_ros.types import WalkWindows
 from svfm_ros.walks.windows import make_windows
 
 _KERNEL_M = 0.2

@@ -15,19 +15,19 @@ from dataclasses import asdict, dataclass
 import numpy as np
 import torch
 
-from svfm_ros.checks import at_least
-from svfm_ros.commands.output import add_json_argument, print_table, report
-from svfm_ros.config.forecast import ForecastConfig, PathTrainConfig
-from svfm_ros.config.sim import HabitConfig
-from svfm_ros.config.walks import WindowsConfig
+from svfm_ros.cli.output import add_json_argument, print_table, report
+from svfm_ros.config.forecast_config import ForecastConfig, PathTrainConfig
+from svfm_ros.config.sim_config import HabitConfig
+from svfm_ros.config.walk_config import WindowsConfig
+from svfm_ros.forecasting.fit import as_batch, train_paths
+from svfm_ros.forecasting.forecaster import Forecaster
+from svfm_ros.forecasting.model_file import Footprints, WalkModelFile
+from svfm_ros.forecasting.scores import entropy, shares_of
+from svfm_ros.forecasting.wandering import auc, wandering_index
 from svfm_ros.sim.house import House, load_house
 from svfm_ros.sim.routes import RouteBook
 from svfm_ros.sim.walker import route_book, simulate_days
-from svfm_ros.svfm.forecast import Forecaster
-from svfm_ros.svfm.metrics import entropy, shares_of
-from svfm_ros.svfm.modelfile import Footprints, WalkModelFile
-from svfm_ros.svfm.pathtrain import as_batch, train_paths
-from svfm_ros.svfm.wandering import auc, wandering_index
+from svfm_ros.targets import at_least
 from svfm_ros.walks.windows import make_windows
 
 _SEED = 8600  # no test and no tuning uses these residents

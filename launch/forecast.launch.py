@@ -4,8 +4,8 @@
     ros2 launch svfm_ros forecast.launch.py bag:=PATH rate:=2     a recording
     ros2 launch svfm_ros forecast.launch.py live:=true            a LiDAR driver publishes `scan`
 
-`--show-args` explains every argument. What runs for which argument is said in svfm_ros/nodes/graph.py; this file only
-hands it to launch.
+`--show-args` explains every argument. What runs for which argument is described in
+svfm_ros/nodes/runtime/graph_description.py; this file only hands it to launch.
 """
 
 import os
@@ -18,7 +18,15 @@ from launch.substitutions import LaunchConfiguration
 from launch_ros.actions import Node
 
 from launch import LaunchDescription
-from svfm_ros.nodes.graph import ARGUMENTS, FINAL_CODES, PARENT_VARIABLE, RESPAWN_S, has_screen, make_plan, parse_pairs
+from svfm_ros.nodes.runtime.graph_description import (
+    ARGUMENTS,
+    FINAL_CODES,
+    PARENT_VARIABLE,
+    RESPAWN_S,
+    has_screen,
+    make_plan,
+    parse_pairs,
+)
 
 
 def generate_launch_description():

@@ -37,7 +37,7 @@ def main() -> int:
 
 def svfm(*words: object) -> None:
     """As typed on the command line."""
-    subprocess.run([sys.executable, "-m", "svfm_ros.cli", *map(str, words)], check=True)
+    subprocess.run([sys.executable, "-m", "svfm_ros.cli.main", *map(str, words)], check=True)
 
 
 def keep(picture: Path, name: str) -> None:

@@ -11,11 +11,11 @@ import typing
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-from svfm_ros.cli import COMMANDS
-from svfm_ros.config.nodes import LIVE_SECTIONS, NODE_CONFIGS
+from svfm_ros.cli.main import COMMANDS
+from svfm_ros.config.node_config import LIVE_SECTIONS, NODE_CONFIGS
 from svfm_ros.config.options import Option, options_of
-from svfm_ros.nodes.graph import ARGUMENTS
-from svfm_ros.nodes.interface import SERVICES, TOPICS
+from svfm_ros.nodes.runtime.graph_description import ARGUMENTS
+from svfm_ros.nodes.runtime.interface import SERVICES, TOPICS
 
 PAGE = Path(__file__).resolve().parent.parent / "docs" / "reference.md"
 

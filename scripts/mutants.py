@@ -22,9 +22,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
-ROOMS = ("slam", "walks", "svfm", "sim")
+ROOMS = ("slam", "walks", "svfm", "forecasting", "pipeline", "sim")
 BAR = 0.9
-_COPIED = ("svfm_ros", "test", "config", "maps", "launch", "pyproject.toml", "package.xml")
+_COPIED = ("svfm_ros", "test", "benchmarks", "config", "maps", "launch", "pyproject.toml", "package.xml")
 _SWAPS = {ast.Add: ast.Sub, ast.Sub: ast.Add, ast.Mult: ast.Div, ast.Div: ast.Mult}
 _SWAPS |= {ast.Lt: ast.GtE, ast.GtE: ast.Lt, ast.Gt: ast.LtE, ast.LtE: ast.Gt, ast.Eq: ast.NotEq, ast.NotEq: ast.Eq}
 _SWAPS |= {ast.And: ast.Or, ast.Or: ast.And, ast.Is: ast.IsNot, ast.IsNot: ast.Is, ast.In: ast.NotIn, ast.NotIn: ast.In}
@@ -64,8 +64,8 @@ def main() -> int:
 
 def core_files() -> list[Path]:
     """The rooms of the core and the base modules."""
-    rooms = [p for room in ROOMS for p in sorted((ROOT / "svfm_ros" / room).glob("*.py"))]
-    base = [p for p in sorted((ROOT / "svfm_ros").glob("*.py")) if p.name not in ("cli.py", "version.py")]
+    rooms = [p for room in ROOMS for p in sorted((ROOT / "svfm_ros" / room).rglob("*.py"))]
+    base = [p for p in sorted((ROOT / "svfm_ros").glob("*.py")) if p.name != "version.py"]
     return [p for p in rooms + base if p.name != "__init__.py"]
 
 
@@ -185,7 +185,7 @@ def tests_of(file: Path, folder: Path) -> list[str]:
 
 
 def _uses(room: Path, module: str) -> bool:
-    return any(module in path.read_text() for path in room.glob("*.py"))
+    return any(module in path.read_text() for path in room.rglob("*.py"))
 
 
 def show(mutant: Mutant, caught: bool, took: str) -> bool:

@@ -11,8 +11,8 @@ import numpy as np
 import yaml
 from numpy.typing import NDArray
 
-from svfm_ros.datatypes import OccupancyGrid, Pose2
 from svfm_ros.errors import DataError
+from svfm_ros.types import OccupancyGrid, Pose2
 
 __all__ = ["load_map", "save_map"]
 

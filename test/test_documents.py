@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from svfm_ros.cli import COMMANDS
+from svfm_ros.cli.main import COMMANDS
 from svfm_ros.experiments.registry import EXPERIMENTS
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -56,7 +56,7 @@ def test_commands_exist_with_their_options(page: Path) -> None:
             continue
         assert words[0] in COMMANDS, f"{page.name}: {line}"
         parser = argparse.ArgumentParser()
-        importlib.import_module(f"svfm_ros.commands.{words[0]}").add_arguments(parser)
+        importlib.import_module(f"svfm_ros.cli.{words[0]}").add_arguments(parser)
         known = set(parser._option_string_actions)
         unknown = [w for w in words[1:] if w.startswith("--") and w.split("=")[0] not in known]
         assert not unknown, f"{page.name}: {line}"

@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from svfm_ros.datatypes import OccupancyGrid, Pose2
 from svfm_ros.errors import DataError
 from svfm_ros.mapio import load_map, save_map
+from svfm_ros.types import OccupancyGrid, Pose2
 
 
 def asymmetric() -> OccupancyGrid:

@@ -8,17 +8,17 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from svfm_ros.checks import Check, at_least, at_most, within
-from svfm_ros.config.sim import HabitConfig
-from svfm_ros.datatypes import Places
+from svfm_ros.config.sim_config import HabitConfig
 from svfm_ros.experiments.behaviour_figure import draw_behaviour, draw_counterfactual
-from svfm_ros.experiments.floorplans import readable
-from svfm_ros.experiments.homewalks import HomeTask, Learnt, learn_home, targets
+from svfm_ros.experiments.experiment_result import ExperimentResult, Tick
 from svfm_ros.experiments.parallel import run_all
-from svfm_ros.experiments.result import ExperimentResult, Tick
-from svfm_ros.experiments.singlefields import SingleField, SingleTask, learn_single
+from svfm_ros.experiments.single_fields import SingleField, SingleTask, learn_single
+from svfm_ros.figures.home_example import HomeTask, Learnt, learn_home, targets
+from svfm_ros.figures.house_figure import readable
+from svfm_ros.forecasting.scores import entropy, total_variation
 from svfm_ros.sim.house import House, load_house
-from svfm_ros.svfm.metrics import entropy, total_variation
+from svfm_ros.targets import Check, at_least, at_most, within
+from svfm_ros.types import Places
 
 __all__ = ["run_behaviour", "run_counterfactual"]
 

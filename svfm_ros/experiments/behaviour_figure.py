@@ -5,9 +5,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from svfm_ros.experiments.floorplans import draw_house, draw_paths, label_shares, readable
-from svfm_ros.experiments.homewalks import SHOWN, Answer, Learnt, targets
-from svfm_ros.experiments.singlefields import SingleField
+from svfm_ros.experiments.single_fields import SingleField
+from svfm_ros.figures.home_example import SHOWN, Answer, Learnt, targets
+from svfm_ros.figures.house_figure import draw_house, draw_paths, label_shares, readable
 from svfm_ros.sim.house import House
 from svfm_ros.sim.walker import ANCHOR
 

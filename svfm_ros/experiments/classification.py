@@ -6,12 +6,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import torch
 
-from svfm_ros.checks import Check, at_least
 from svfm_ros.experiments.classifiers import KINDS, STEPS, Spec, TrainedClassifier, accuracy, test_points, train_all
-from svfm_ros.experiments.result import ExperimentResult, Tick
-from svfm_ros.experiments.toysets import NOISE, Points, bayes_rate
+from svfm_ros.experiments.experiment_result import ExperimentResult, Tick
+from svfm_ros.experiments.toy_sets import NOISE, Points, bayes_rate
 from svfm_ros.svfm.classifier import Classifier
 from svfm_ros.svfm.selection import choose
+from svfm_ros.targets import Check, at_least
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

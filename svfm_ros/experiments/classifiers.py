@@ -10,10 +10,10 @@ from dataclasses import dataclass, replace
 
 import torch
 
-from svfm_ros.config.svfm import ModelConfig, TrainConfig
+from svfm_ros.config.svfm_config import ModelConfig, TrainConfig
+from svfm_ros.experiments.experiment_result import Tick
 from svfm_ros.experiments.parallel import run_all
-from svfm_ros.experiments.result import Tick
-from svfm_ros.experiments.toysets import Points, draw_points
+from svfm_ros.experiments.toy_sets import Points, draw_points
 from svfm_ros.svfm.classifier import Classifier, classifier_loss
 from svfm_ros.svfm.train import train
 

@@ -13,17 +13,17 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from svfm_ros.checks import Check, at_least, at_most
-from svfm_ros.config.solver import SolverConfig
-from svfm_ros.config.svfm import ModelConfig, TrainConfig
+from svfm_ros.config.solver_config import SolverConfig
+from svfm_ros.config.svfm_config import ModelConfig, TrainConfig
+from svfm_ros.experiments.experiment_result import ExperimentResult, Tick
 from svfm_ros.experiments.parallel import run_all
-from svfm_ros.experiments.result import ExperimentResult, Tick
 from svfm_ros.svfm.losses import squared_error
-from svfm_ros.svfm.mixture import MixtureModel
+from svfm_ros.svfm.model import MixtureModel
 from svfm_ros.svfm.noise import Noise
-from svfm_ros.svfm.rollout import rk4
-from svfm_ros.svfm.solver import solve
+from svfm_ros.svfm.solver.rk4 import rk4
+from svfm_ros.svfm.solver.solve import solve
 from svfm_ros.svfm.train import train
+from svfm_ros.targets import Check, at_least, at_most
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

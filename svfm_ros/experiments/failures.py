@@ -17,19 +17,19 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from svfm_ros.checks import Check, at_least, at_most
-from svfm_ros.config.svfm import ModelConfig, TrainConfig
+from svfm_ros.config.svfm_config import ModelConfig, TrainConfig
+from svfm_ros.experiments.experiment_result import ExperimentResult, Tick
 from svfm_ros.experiments.failure_cases import CASES, SPREAD, Case
 from svfm_ros.experiments.failures_figure import draw_case
 from svfm_ros.experiments.parallel import run_all
-from svfm_ros.experiments.result import ExperimentResult, Tick
 from svfm_ros.svfm.losses import combine, mixture_density_loss, observed_cov, transport_variance_loss
-from svfm_ros.svfm.mixture import MixtureModel
+from svfm_ros.svfm.model import MixtureModel
 from svfm_ros.svfm.moments import propagate
-from svfm_ros.svfm.rollout import grid
 from svfm_ros.svfm.sampling import sample_paths
 from svfm_ros.svfm.seeding import seeded
+from svfm_ros.svfm.solver.rk4 import grid
 from svfm_ros.svfm.train import Batch, Objective, train
+from svfm_ros.targets import Check, at_least, at_most
 
 __all__ = ["CONTENDERS", "Outcome", "Spec", "run_crossing", "run_scaling", "run_spec", "run_splitting"]
 

@@ -11,13 +11,13 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from svfm_ros.checks import Check, at_least
-from svfm_ros.config.solver import SolverConfig
+from svfm_ros.config.solver_config import SolverConfig
 from svfm_ros.experiments.classifiers import KINDS, STEPS, Spec, TrainedClassifier, test_points, train_all
-from svfm_ros.experiments.result import ExperimentResult, Tick
-from svfm_ros.experiments.toysets import SETS
+from svfm_ros.experiments.experiment_result import ExperimentResult, Tick
+from svfm_ros.experiments.toy_sets import SETS
 from svfm_ros.svfm.noise import Noise
-from svfm_ros.svfm.solver import solve
+from svfm_ros.svfm.solver.solve import solve
+from svfm_ros.targets import Check, at_least
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -6,7 +6,7 @@ import signal
 from collections.abc import Callable, Sequence
 from typing import Generic, TypeVar
 
-from svfm_ros.experiments.result import Tick
+from svfm_ros.experiments.experiment_result import Tick
 
 __all__ = ["run_all"]
 

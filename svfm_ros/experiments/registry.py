@@ -8,7 +8,7 @@ import importlib
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from svfm_ros.experiments.result import ExperimentResult, Tick
+from svfm_ros.experiments.experiment_result import ExperimentResult, Tick
 
 __all__ = ["EXPERIMENTS", "Experiment"]
 
@@ -37,9 +37,9 @@ _ALL = (
     Experiment("xor", "classification", "exclusive or: VF, VF+TVLoss, SVFM (fig. 12)"),
     Experiment("nfe", "nfe", "function evaluations per instance (figs. 9, 13)"),
     Experiment("cyclic", "cyclic", "the time tuple carries a periodic function on (fig. 8)"),
-    Experiment("uncertainty", "uncertainty", "mixture, length and direction uncertainty (fig. 4)"),
-    Experiment("alignment", "alignment", "truncation error as fields align (appendix A.2)"),
-    Experiment("frozen", "frozen", "function evaluations with frozen noise and without (section 3)"),
+    Experiment("uncertainty", "three_uncertainties", "mixture, length and direction uncertainty (fig. 4)"),
+    Experiment("alignment", "field_alignment", "truncation error as fields align (appendix A.2)"),
+    Experiment("frozen", "frozen_noise", "function evaluations with frozen noise and without (section 3)"),
     Experiment("behaviour", "behaviour", "200 paths from the couch on the floor plan (fig. 10a)"),
     Experiment("counterfactual", "behaviour", "the same, had it been night (fig. 10b)"),
     Experiment("slam", "slam_maps", "the four maps of the appendix: door, kitchen, landing, study"),

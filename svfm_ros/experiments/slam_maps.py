@@ -11,20 +11,20 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from svfm_ros import se2
-from svfm_ros.checks import Check, at_least, at_most
+from svfm_ros import geometry
 from svfm_ros.clock import NS_PER_S
-from svfm_ros.config.sim import LidarConfig
-from svfm_ros.datatypes import OccupancyGrid
-from svfm_ros.experiments.floorplans import outline_house, readable
-from svfm_ros.experiments.maps import show_grid
-from svfm_ros.experiments.result import ExperimentResult, Tick
+from svfm_ros.config.sim_config import LidarConfig
+from svfm_ros.experiments.experiment_result import ExperimentResult, Tick
+from svfm_ros.figures.house_figure import outline_house, readable
+from svfm_ros.figures.map_figure import show_grid
 from svfm_ros.sim.house import House, load_house
-from svfm_ros.sim.recording import Recorder, Recording
+from svfm_ros.sim.sim_recording import Recorder, Recording
 from svfm_ros.sim.walker import simulate_protocol
-from svfm_ros.slam.metrics import AbsoluteError, absolute_error
 from svfm_ros.slam.offline import draw_grid
 from svfm_ros.slam.offline import run_slam as run_offline
+from svfm_ros.slam.trajectory_metrics import AbsoluteError, absolute_error
+from svfm_ros.targets import Check, at_least, at_most
+from svfm_ros.types import OccupancyGrid
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -83,7 +83,7 @@ def _map(recorder: Recorder, recording: Recording, seed: int) -> _Mapped:
     error = absolute_error(trajectory.poses, recording.motion.poses_at(seconds))
     grid = draw_grid(scans, trajectory)
     laid = OccupancyGrid(grid.prob, grid.resolution_m, error.T_truth_estimate @ grid.T_map_grid)
-    poses = se2.compose(error.T_truth_estimate.as_array(), trajectory.poses)
+    poses = geometry.compose(error.T_truth_estimate.as_array(), trajectory.poses)
     target = recording.walks[0].destination
     return _Mapped(target, seed, len(scans), len(trajectory), poses, error, laid)
 

@@ -22,25 +22,25 @@ from rclpy.clock import Clock, ClockType
 from rclpy.qos import DurabilityPolicy, QoSProfile
 from std_msgs.msg import String
 
-from svfm_ros.config.nodes import LIVE_SECTIONS, ForecastNodeConfig
-from svfm_ros.datatypes import Pose2, Walk
+from svfm_ros.config.node_config import LIVE_SECTIONS, ForecastNodeConfig
 from svfm_ros.errors import SvfmError
-from svfm_ros.nodes import convert
-from svfm_ros.nodes.announcement import Announcement
-from svfm_ros.nodes.base import ConfiguredNode
-from svfm_ros.nodes.devices import device_name
-from svfm_ros.nodes.diagnostics import ERROR, WARN, Diagnostics, Health, Latencies, RateMeter, worst
-from svfm_ros.nodes.forecast_topics import ForecastTopics
-from svfm_ros.nodes.lifetime import run_node
-from svfm_ros.nodes.markers import MarkerStyle
-from svfm_ros.nodes.pacing import Budget
-from svfm_ros.nodes.walk_so_far import WalkSoFar
-from svfm_ros.nodes.worker import Worker
-from svfm_ros.svfm.modelplaces import places_from
+from svfm_ros.forecasting.model_places import places_from
+from svfm_ros.nodes.forecast_publisher import ForecastTopics
+from svfm_ros.nodes.messages import convert
+from svfm_ros.nodes.messages.announcement import Announcement
+from svfm_ros.nodes.messages.markers import MarkerStyle
+from svfm_ros.nodes.runtime.configured_node import ConfiguredNode
+from svfm_ros.nodes.runtime.diagnostics import ERROR, WARN, Diagnostics, Health, Latencies, RateMeter, worst
+from svfm_ros.nodes.runtime.lifetime import run_node
+from svfm_ros.pipeline.device_name import device_name
+from svfm_ros.pipeline.pacing import Budget
+from svfm_ros.pipeline.walk_so_far import WalkSoFar
+from svfm_ros.pipeline.worker import Worker
+from svfm_ros.types import Pose2, Walk
 from svfm_ros.walks.places import load_places
 
 if TYPE_CHECKING:  # what is compiled takes a while to load: the node is there before
-    from svfm_ros.svfm.forecast import Forecaster
+    from svfm_ros.forecasting.forecaster import Forecaster
 
 __all__ = ["ForecastNode", "main", "make"]
 
@@ -145,9 +145,9 @@ class ForecastNode(ConfiguredNode[ForecastNodeConfig]):
     # The thread that loads models
 
     def _load(self, announced: Announcement) -> None:
-        from svfm_ros.svfm.density import density_grid
-        from svfm_ros.svfm.forecast import Forecaster
-        from svfm_ros.svfm.forecastfile import ForecastFile, open_model
+        from svfm_ros.forecasting.forecaster import Forecaster
+        from svfm_ros.forecasting.table_file import ForecastFile, open_model
+        from svfm_ros.forecasting.visit_density import density_grid
 
         with self._swapping:
             current = self._forecaster

@@ -22,15 +22,15 @@ from rclpy.utilities import remove_ros_args
 from std_srvs.srv import SetBool
 
 from svfm_ros.clock import NS_PER_S
-from svfm_ros.config.nodes import PlayerConfig
+from svfm_ros.config.node_config import PlayerConfig
 from svfm_ros.errors import DataError, UsageError
-from svfm_ros.nodes.base import ConfiguredNode
-from svfm_ros.nodes.lifetime import run_node
-from svfm_ros.nodes.msgtypes import message_class, same_definition
-from svfm_ros.nodes.pacing import Pacer
-from svfm_ros.nodes.recording import RecordedTopic, Recording, open_recording
-from svfm_ros.nodes.simclock import CLOCK_TOPIC, SimClock
-from svfm_ros.sources.recover import RawMessage
+from svfm_ros.nodes.bag_player_input import RecordedTopic, Recording, open_recording
+from svfm_ros.nodes.messages.message_types import message_class, same_definition
+from svfm_ros.nodes.runtime.configured_node import ConfiguredNode
+from svfm_ros.nodes.runtime.lifetime import run_node
+from svfm_ros.nodes.runtime.sim_clock import CLOCK_TOPIC, SimClock
+from svfm_ros.pipeline.pacing import Pacer
+from svfm_ros.sources.damaged_bags import RawMessage
 
 __all__ = ["Player", "main", "make", "parameters_of"]
 

@@ -15,15 +15,15 @@ from rclpy.qos import QoSProfile
 from sensor_msgs.msg import LaserScan
 
 from svfm_ros.clock import NS_PER_S
-from svfm_ros.config.nodes import SimNodeConfig
-from svfm_ros.datatypes import Pose2
+from svfm_ros.config.node_config import SimNodeConfig
 from svfm_ros.errors import UsageError
-from svfm_ros.nodes import convert
-from svfm_ros.nodes.base import ConfiguredNode
-from svfm_ros.nodes.lifetime import run_node
-from svfm_ros.nodes.pacing import Pacer
-from svfm_ros.nodes.simclock import SimClock
+from svfm_ros.nodes.messages import convert
+from svfm_ros.nodes.runtime.configured_node import ConfiguredNode
+from svfm_ros.nodes.runtime.lifetime import run_node
+from svfm_ros.nodes.runtime.sim_clock import SimClock
+from svfm_ros.pipeline.pacing import Pacer
 from svfm_ros.sim.house import House, load_house
+from svfm_ros.types import Pose2
 
 __all__ = ["SimNode", "main", "make"]
 
@@ -76,7 +76,7 @@ class SimNode(ConfiguredNode[SimNodeConfig]):
 
     def _life(self, house: House) -> Iterator[_Due]:
         """What happens, in order of the time at which it becomes known: true poses at once, scans when complete."""
-        from svfm_ros.sim.recording import Recorder
+        from svfm_ros.sim.sim_recording import Recorder
         from svfm_ros.sim.walker import simulate_days
 
         config = self.config

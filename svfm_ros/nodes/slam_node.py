@@ -18,24 +18,24 @@ from rclpy.clock import Clock, ClockType
 from rclpy.task import Future
 from sensor_msgs.msg import LaserScan, PointCloud2
 
-from svfm_ros.config.nodes import SlamNodeConfig
-from svfm_ros.datatypes import Pose2, Scan
+from svfm_ros.config.node_config import SlamNodeConfig
 from svfm_ros.errors import DataError, SvfmError
 from svfm_ros.mapio import save_map
-from svfm_ros.nodes import convert
-from svfm_ros.nodes.base import ConfiguredNode
-from svfm_ros.nodes.between_scans import Command, offer
-from svfm_ros.nodes.cloud import from_point_cloud
-from svfm_ros.nodes.diagnostics import ERROR, WARN, Diagnostics, Health, Latencies, RateMeter, worst
-from svfm_ros.nodes.hearing import Hearing
-from svfm_ros.nodes.lifetime import run_node
-from svfm_ros.nodes.map_memory import KeptMap, MapMemory, state_path
-from svfm_ros.nodes.pictures import Pictures
-from svfm_ros.nodes.slam_engine import Engines, given_map, warm_up
-from svfm_ros.nodes.tracking import Tracked, Tracking
-from svfm_ros.nodes.transforms import Transforms
-from svfm_ros.nodes.walk_keeper import WalkKeeper
-from svfm_ros.nodes.worker import Worker
+from svfm_ros.nodes.map_publisher import Pictures
+from svfm_ros.nodes.messages import convert
+from svfm_ros.nodes.messages.point_cloud import from_point_cloud
+from svfm_ros.nodes.messages.transforms import Transforms
+from svfm_ros.nodes.runtime.configured_node import ConfiguredNode
+from svfm_ros.nodes.runtime.deferred_services import Command, offer
+from svfm_ros.nodes.runtime.diagnostics import ERROR, WARN, Diagnostics, Health, Latencies, RateMeter, worst
+from svfm_ros.nodes.runtime.lifetime import run_node
+from svfm_ros.nodes.runtime.subscriptions import Hearing
+from svfm_ros.nodes.walk_publisher import WalkKeeper
+from svfm_ros.pipeline.saved_map import KeptMap, MapMemory, state_path
+from svfm_ros.pipeline.slam_engine import Engines, given_map, warm_up
+from svfm_ros.pipeline.tracking import Tracked, Tracking
+from svfm_ros.pipeline.worker import Worker
+from svfm_ros.types import Pose2, Scan
 
 __all__ = ["SlamNode", "main", "make"]
 

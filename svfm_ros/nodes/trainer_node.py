@@ -20,17 +20,17 @@ from rclpy.qos import DurabilityPolicy, QoSProfile
 from std_msgs.msg import String
 from std_srvs.srv import Trigger
 
-from svfm_ros.config.nodes import LIVE_SECTIONS, TrainerNodeConfig
+from svfm_ros.config.node_config import LIVE_SECTIONS, TrainerNodeConfig
 from svfm_ros.errors import SvfmError
-from svfm_ros.nodes.announcement import Announcement
-from svfm_ros.nodes.base import ConfiguredNode
-from svfm_ros.nodes.devices import device_name
-from svfm_ros.nodes.diagnostics import WARN, Diagnostics, Health, worst
-from svfm_ros.nodes.lifetime import run_node
-from svfm_ros.nodes.training import Trainer
-from svfm_ros.nodes.training_job import Task
+from svfm_ros.nodes.messages.announcement import Announcement
+from svfm_ros.nodes.runtime.configured_node import ConfiguredNode
+from svfm_ros.nodes.runtime.diagnostics import WARN, Diagnostics, Health, worst
+from svfm_ros.nodes.runtime.lifetime import run_node
+from svfm_ros.pipeline.device_name import device_name
+from svfm_ros.pipeline.training_job import Task
+from svfm_ros.pipeline.training_process import Trainer
 from svfm_ros.walks.places import load_places
-from svfm_ros.walks.store import WalkStore, is_store
+from svfm_ros.walks.walk_store import WalkStore, is_store
 
 __all__ = ["TrainerNode", "main", "make"]
 
@@ -80,7 +80,7 @@ class TrainerNode(ConfiguredNode[TrainerNodeConfig]):
         """The last good model, for those who come first; in a thread of its own, for reading it takes seconds."""
         try:
             if self._model is not None and self._model.exists():
-                from svfm_ros.svfm.forecastfile import open_model
+                from svfm_ros.forecasting.table_file import open_model
 
                 file = open_model(self._model)
                 self._learned = int(file.metrics.get("walks_seen", 0))

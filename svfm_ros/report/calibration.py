@@ -6,9 +6,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from svfm_ros.datatypes import Walk
-from svfm_ros.svfm.forecast import Forecaster
-from svfm_ros.svfm.metrics import region_levels
+from svfm_ros.forecasting.forecaster import Forecaster
+from svfm_ros.forecasting.scores import region_levels
+from svfm_ros.types import Walk
 
 __all__ = ["REGIONS", "Calibration", "calibrate"]
 

@@ -13,11 +13,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from svfm_ros.clock import NS_PER_S, hours_of_day, zone
-from svfm_ros.datatypes import Forecast, OccupancyGrid, Walk
+from svfm_ros.forecasting.forecaster import Forecaster
+from svfm_ros.forecasting.grouping import group_points
+from svfm_ros.forecasting.wandering import WanderingReport, wandering_index
 from svfm_ros.report.calibration import Calibration, calibrate
-from svfm_ros.svfm.forecast import Forecaster
-from svfm_ros.svfm.grouping import group_points
-from svfm_ros.svfm.wandering import WanderingReport, wandering_index
+from svfm_ros.types import Forecast, OccupancyGrid, Walk
 
 __all__ = ["Asked", "Content", "DrawnMap", "DrawnPlace", "DrawnWalk", "Figure", "Start", "gather"]
 

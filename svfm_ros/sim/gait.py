@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.ndimage import gaussian_filter1d
 
-from svfm_ros.config.sim import WalkerConfig
+from svfm_ros.config.sim_config import WalkerConfig
 
 __all__ = ["TimedPaths", "time_paths", "walk_poses"]
 

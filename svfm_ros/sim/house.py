@@ -10,9 +10,9 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from svfm_ros.datatypes import Place, Places
 from svfm_ros.errors import DataError
-from svfm_ros.share import share_file
+from svfm_ros.installed_files import share_file
+from svfm_ros.types import Place, Places
 
 __all__ = ["BODY_HEIGHT_M", "House", "Solid", "load_house"]
 
@@ -74,7 +74,7 @@ def load_house(source: Path | str = "home") -> House:
 
     ``config/houses/home.yaml`` explains the format.
     """
-    from svfm_ros.sim.drawing import read_drawing
+    from svfm_ros.sim.house_drawing import read_drawing
 
     path = Path(source)
     if path.suffix in (".yaml", ".yml"):

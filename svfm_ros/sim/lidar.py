@@ -12,11 +12,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from svfm_ros.clock import NS_PER_S
-from svfm_ros.config.sim import LidarConfig
-from svfm_ros.datatypes import Scan
+from svfm_ros.config.sim_config import LidarConfig
 from svfm_ros.sim.house import House
-from svfm_ros.sim.motion import Motion
 from svfm_ros.sim.raycast import RayCaster
+from svfm_ros.sim.wearer_motion import Motion
+from svfm_ros.types import Scan
 
 __all__ = ["Lidar"]
 

@@ -7,8 +7,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.ndimage import gaussian_filter1d
 
-from svfm_ros.datatypes import Place
 from svfm_ros.sim.routes import NODES, RouteBook
+from svfm_ros.types import Place
 
 __all__ = ["draw_paths", "draw_stops"]
 

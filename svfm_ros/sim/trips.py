@@ -11,11 +11,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from svfm_ros.clock import NS_PER_S
-from svfm_ros.config.sim import WalkerConfig
-from svfm_ros.datatypes import Walk
+from svfm_ros.config.sim_config import WalkerConfig
 from svfm_ros.sim.gait import TimedPaths, time_paths, walk_poses
 from svfm_ros.sim.paths import draw_paths, draw_stops
 from svfm_ros.sim.routes import RouteBook
+from svfm_ros.types import Walk
 
 __all__ = ["LabelledWalk", "Trip", "after_each_other", "exact_spots", "tour", "walk_all"]
 

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from pathlib import Path
 
-from svfm_ros import durable
+from svfm_ros import atomic_files
 from svfm_ros.clock import NS_PER_S
 from svfm_ros.sim.house import House
 from svfm_ros.sim.trips import LabelledWalk
@@ -51,4 +51,4 @@ def write_places(house: House, path: Path) -> None:
 def _write(path: Path, text: str) -> None:
     path = Path(path)
     path.parent.mkdir(parents=True, exist_ok=True)
-    durable.write_whole(path, text.encode())
+    atomic_files.write_whole(path, text.encode())

@@ -9,10 +9,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from svfm_ros.clock import NS_PER_S, hours_of_day, parse_local_time
-from svfm_ros.config.sim import HabitConfig, WalkerConfig
+from svfm_ros.config.sim_config import HabitConfig, WalkerConfig
 from svfm_ros.errors import DataError, UsageError
-from svfm_ros.sim.habits import is_night, next_place_shares
 from svfm_ros.sim.house import House
+from svfm_ros.sim.resident_habits import is_night, next_place_shares
 from svfm_ros.sim.routes import RouteBook
 from svfm_ros.sim.trips import LabelledWalk, Trip, after_each_other, exact_spots, tour, walk_all
 

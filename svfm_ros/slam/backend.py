@@ -9,7 +9,7 @@ import queue
 import threading
 from collections.abc import Sequence
 
-from svfm_ros.config.slam import SlamConfig
+from svfm_ros.config.slam_config import SlamConfig
 from svfm_ros.slam.mapper import Correction, Job, Mapper
 
 __all__ = ["Backend"]

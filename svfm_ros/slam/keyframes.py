@@ -13,10 +13,10 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from svfm_ros import se2
-from svfm_ros.datatypes import Pose2
-from svfm_ros.slam.growing import grown
+from svfm_ros import geometry
+from svfm_ros.slam.growing_array import grown
 from svfm_ros.slam.preprocess import Cloud, filled
+from svfm_ros.types import Pose2
 
 __all__ = ["KeyframeView", "Keyframes", "MapView", "Pool"]
 
@@ -226,6 +226,6 @@ class Keyframes:
         """New poses of the first keyframes; later ones keep their place behind the last of them."""
         n, k = len(poses), len(self)
         if n < k:
-            behind = se2.relative(self._poses[n - 1], self._poses[n:k])
-            self._poses[n:k] = se2.compose(poses[-1], behind)
+            behind = geometry.relative(self._poses[n - 1], self._poses[n:k])
+            self._poses[n:k] = geometry.compose(poses[-1], behind)
         self._poses[:n] = poses

@@ -10,18 +10,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 from svfm_ros.clock import NS_PER_S
-from svfm_ros.config.slam import SlamConfig
-from svfm_ros.datatypes import MatchResult, OccupancyGrid, Pose2, Scan, SlamUpdate
-from svfm_ros.slam.gate import ScanGate
-from svfm_ros.slam.growing import grown
-from svfm_ros.slam.history import Trajectory
-from svfm_ros.slam.motion import MotionHint
+from svfm_ros.config.slam_config import SlamConfig
+from svfm_ros.slam.growing_array import grown
+from svfm_ros.slam.loops.global_search import Place
+from svfm_ros.slam.loops.relocalise import Seeker
+from svfm_ros.slam.matching.grid_map import local_map_from_grid
+from svfm_ros.slam.motion_model import MotionHint
 from svfm_ros.slam.preprocess import cloud_from_scan
-from svfm_ros.slam.seek import Seeker
+from svfm_ros.slam.scan_gate import ScanGate
 from svfm_ros.slam.slam import small_map
 from svfm_ros.slam.tracker import Tracker
-from svfm_ros.slam.wallmap import local_map_from_grid
-from svfm_ros.slam.wholemap import Place
+from svfm_ros.slam.trajectory import Trajectory
+from svfm_ros.types import MatchResult, OccupancyGrid, Pose2, Scan, SlamUpdate
 
 __all__ = ["Localiser"]
 

@@ -10,15 +10,15 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from svfm_ros import se2
-from svfm_ros.config.slam import SlamConfig
-from svfm_ros.datatypes import Constraint, Pose2
-from svfm_ros.slam.candidates import Query
-from svfm_ros.slam.graph import GraphResult, PoseGraph
+from svfm_ros import geometry
+from svfm_ros.config.slam_config import SlamConfig
+from svfm_ros.slam.graph.pose_graph import GraphResult, PoseGraph
 from svfm_ros.slam.keyframes import MapView
-from svfm_ros.slam.loops import LoopSearch
-from svfm_ros.slam.submap import Submap, SubmapSpan, draw
-from svfm_ros.slam.uncertainty import is_leap
+from svfm_ros.slam.loops.loop_candidates import Query
+from svfm_ros.slam.loops.loop_search import LoopSearch
+from svfm_ros.slam.loops.submap import Submap, SubmapSpan, draw
+from svfm_ros.slam.matching.pose_covariance import is_leap
+from svfm_ros.types import Constraint, Pose2
 
 __all__ = ["Correction", "Job", "Loop", "Mapper"]
 
@@ -125,7 +125,7 @@ class Mapper:
         if not leaps or (np.hypot(gap.x, gap.y) < _FAR_OFF_M and abs(gap.theta) < _FAR_OFF_RAD):
             return
         poses = self._graph.poses()
-        poses[max(leaps) :] = se2.compose((wanted @ here.inverse()).as_array(), poses[max(leaps) :])
+        poses[max(leaps) :] = geometry.compose((wanted @ here.inverse()).as_array(), poses[max(leaps) :])
         self._rebuild(poses, on_trial)
 
     def _rebuild(self, poses: Array, on_trial: Sequence[Constraint] = ()) -> None:

@@ -7,13 +7,13 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from svfm_ros.config.raster import RasterConfig
-from svfm_ros.config.slam import SlamConfig
-from svfm_ros.datatypes import OccupancyGrid, Pose2, Scan
-from svfm_ros.slam.history import Trajectory
-from svfm_ros.slam.raster import MapRaster, echoes
+from svfm_ros.config.raster_config import RasterConfig
+from svfm_ros.config.slam_config import SlamConfig
+from svfm_ros.slam.occupancy import MapRaster, echoes
 from svfm_ros.slam.slam import Slam
-from svfm_ros.slam.trajectory import twists
+from svfm_ros.slam.trajectory import Trajectory
+from svfm_ros.slam.tum_file import twists
+from svfm_ros.types import OccupancyGrid, Pose2, Scan
 
 __all__ = ["DrawnLoop", "SlamRun", "draw_grid", "run_slam", "seen_points"]
 

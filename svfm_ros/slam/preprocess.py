@@ -6,8 +6,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from svfm_ros.compiled import kernel
-from svfm_ros.config.slam import SlamConfig
-from svfm_ros.datatypes import Scan
+from svfm_ros.config.slam_config import SlamConfig
+from svfm_ros.types import Scan
 
 __all__ = ["Cloud", "cloud_from_scan", "filled", "undistorted"]
 

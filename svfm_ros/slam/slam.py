@@ -11,26 +11,26 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
-from svfm_ros import se2
+from svfm_ros import geometry
 from svfm_ros.clock import NS_PER_S
-from svfm_ros.config.slam import SlamConfig
-from svfm_ros.datatypes import Constraint, MatchResult, Pose2, Scan, SlamUpdate
+from svfm_ros.config.slam_config import SlamConfig
 from svfm_ros.slam.backend import Backend
-from svfm_ros.slam.candidates import Query
-from svfm_ros.slam.footing import asks_for_keyframe, familiar_keyframe, tie_to_old
-from svfm_ros.slam.gate import ScanGate
-from svfm_ros.slam.history import History, Trajectory
 from svfm_ros.slam.keyframes import Keyframes, KeyframeView, MapView, Pool
-from svfm_ros.slam.ledger import Ledger
-from svfm_ros.slam.localmap import LocalMap, build_local_map, build_whole_map, merged_cloud
+from svfm_ros.slam.loops.loop_candidates import Query
+from svfm_ros.slam.loops.relocalise import LastSeen, Seeker
+from svfm_ros.slam.loops.submap import Submaps, SubmapSpan
 from svfm_ros.slam.mapper import Correction, Loop
-from svfm_ros.slam.motion import MotionHint
+from svfm_ros.slam.matching.local_map import LocalMap, build_local_map, build_whole_map, merged_cloud
+from svfm_ros.slam.matching.pose_covariance import doubt_of, is_leap, step_information, turned
+from svfm_ros.slam.motion_model import MotionHint
+from svfm_ros.slam.pending_jobs import Ledger
 from svfm_ros.slam.preprocess import Cloud, cloud_from_scan
-from svfm_ros.slam.seek import LastSeen, Seeker
-from svfm_ros.slam.statefile import SlamState
-from svfm_ros.slam.submap import Submaps, SubmapSpan
+from svfm_ros.slam.reference_keyframe import asks_for_keyframe, familiar_keyframe, tie_to_old
+from svfm_ros.slam.scan_gate import ScanGate
+from svfm_ros.slam.state_file import SlamState
 from svfm_ros.slam.tracker import Tracker
-from svfm_ros.slam.uncertainty import doubt_of, is_leap, step_information, turned
+from svfm_ros.slam.trajectory import History, Trajectory
+from svfm_ros.types import Constraint, MatchResult, Pose2, Scan, SlamUpdate
 
 __all__ = ["Slam", "small_map"]
 
@@ -165,7 +165,7 @@ class Slam:
         """What the newest keyframes of the chain saw, as one cloud in the frame of the newest scan."""
         newest = len(self._keyframes) - 1
         first = max(newest + 1 - most, self._keyframes.chain_start(newest))
-        ids, here = np.arange(first, newest + 1), se2.relative(self.pose.as_array(), self._keyframes.poses)
+        ids, here = np.arange(first, newest + 1), geometry.relative(self.pose.as_array(), self._keyframes.poses)
         return merged_cloud(self._keyframes.pool, here, ids, np.zeros(2), self.config.range_max_m, _LATELY_CELL_M)
 
     def walked_m(self) -> float:
@@ -230,7 +230,7 @@ class Slam:
         self.counters["keyframes"] += 1
         if count:
             start = self._keyframes.poses[before]
-            step = Pose2.from_array(se2.relative(start, pose))
+            step = Pose2.from_array(geometry.relative(start, pose))
             seen = None if match is None else turned(match.information, start[2])
             information = step_information(seen, _ODOMETRY_FLOOR)
             self._ledger.steps.append(Constraint(before, k, step, information, "odometry"))

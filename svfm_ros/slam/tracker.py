@@ -3,13 +3,13 @@
 import numpy as np
 from numpy.typing import NDArray
 
-from svfm_ros.config.slam import SlamConfig
-from svfm_ros.datatypes import MatchResult, Pose2
-from svfm_ros.slam.localmap import LocalMap
-from svfm_ros.slam.match import Guess, honest, lay, lay_with_care, refine
-from svfm_ros.slam.motion import Motion, MotionHint
+from svfm_ros.config.slam_config import SlamConfig
+from svfm_ros.slam.matching.local_map import LocalMap
+from svfm_ros.slam.matching.pose_covariance import covariance_of, doubt_of, inverse_of
+from svfm_ros.slam.matching.scan_matcher import Guess, honest, lay, lay_with_care, refine
+from svfm_ros.slam.motion_model import Motion, MotionHint
 from svfm_ros.slam.preprocess import Cloud, undistorted
-from svfm_ros.slam.uncertainty import covariance_of, doubt_of, inverse_of
+from svfm_ros.types import MatchResult, Pose2
 
 __all__ = ["Tracked", "Tracker"]
 

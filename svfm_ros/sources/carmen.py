@@ -13,10 +13,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from svfm_ros.clock import NS_PER_S
-from svfm_ros.datatypes import Scan
 from svfm_ros.errors import DataError
-from svfm_ros.sources.source import ScanSource, Warn
-from svfm_ros.sources.textfile import read_bytes
+from svfm_ros.sources.scan_source import ScanSource, Warn
+from svfm_ros.sources.text_file import read_bytes
+from svfm_ros.types import Scan
 
 __all__ = ["looks_like_carmen", "open_carmen"]
 

@@ -7,11 +7,11 @@ from typing import Any
 import torch
 
 from svfm_ros.config.options import from_mapping, to_mapping
-from svfm_ros.config.svfm import ModelConfig
+from svfm_ros.config.svfm_config import ModelConfig
 from svfm_ros.errors import ConfigError, DataError
-from svfm_ros.svfm.mixture import MixtureModel
+from svfm_ros.svfm.model import MixtureModel
 from svfm_ros.svfm.normaliser import Normaliser
-from svfm_ros.svfm.tensorfile import read_tensors, write_tensors
+from svfm_ros.svfm.tensor_file import read_tensors, write_tensors
 
 __all__ = ["SCHEMA", "Checkpoint", "load_checkpoint", "save_checkpoint"]
 

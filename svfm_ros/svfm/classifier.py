@@ -9,12 +9,12 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
-from svfm_ros.config.svfm import ModelConfig
+from svfm_ros.config.svfm_config import ModelConfig
 from svfm_ros.errors import DataError
 from svfm_ros.svfm.losses import class_mixture_loss, combine, transport_loss, variance_loss
-from svfm_ros.svfm.mixture import MixtureModel
+from svfm_ros.svfm.model import MixtureModel
 from svfm_ros.svfm.noise import Noise
-from svfm_ros.svfm.rollout import grid, rk4
+from svfm_ros.svfm.solver.rk4 import grid, rk4
 
 __all__ = ["Classified", "Classifier", "classifier_loss"]
 

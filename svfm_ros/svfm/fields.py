@@ -19,9 +19,9 @@ from typing import cast
 import torch
 from torch import Tensor, nn
 
-from svfm_ros.config.svfm import ModelConfig
-from svfm_ros.svfm.cyclic import time_width
-from svfm_ros.svfm.fusedunit import UnitConstants, fused_bound, fused_velocity
+from svfm_ros.config.svfm_config import ModelConfig
+from svfm_ros.svfm.fused_field_unit import UnitConstants, fused_bound, fused_velocity
+from svfm_ros.svfm.time_features import time_width
 
 __all__ = ["ACTIVATIONS", "FieldNet", "FieldParams", "StackedMLP", "Weights", "dot", "mlp", "realise"]
 

@@ -16,9 +16,9 @@ import torch
 from torch import Tensor
 
 from svfm_ros.errors import DataError
-from svfm_ros.svfm.mixture import MixtureModel
-from svfm_ros.svfm.rollout import rk4
+from svfm_ros.svfm.model import MixtureModel
 from svfm_ros.svfm.selection import joint_weights
+from svfm_ros.svfm.solver.rk4 import rk4
 
 __all__ = ["Moments", "Spread", "along_across", "propagate"]
 

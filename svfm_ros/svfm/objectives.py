@@ -17,9 +17,9 @@ from svfm_ros.svfm.losses import (
     observed_cov,
     transport_variance_loss,
 )
-from svfm_ros.svfm.mixture import MixtureModel
+from svfm_ros.svfm.model import MixtureModel
 from svfm_ros.svfm.moments import Moments, propagate
-from svfm_ros.svfm.rollout import grid
+from svfm_ros.svfm.solver.rk4 import grid
 from svfm_ros.svfm.spline import CubicSpline
 from svfm_ros.svfm.train import Batch, Objective
 

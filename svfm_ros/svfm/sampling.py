@@ -13,10 +13,10 @@ import torch
 from torch import Tensor
 
 from svfm_ros.errors import DataError
-from svfm_ros.svfm.mixture import MixtureModel, RealisedField
+from svfm_ros.svfm.model import MixtureModel, RealisedField
 from svfm_ros.svfm.noise import Noise
-from svfm_ros.svfm.rollout import check_times, rk4
 from svfm_ros.svfm.selection import choose, filter_step, sample_next
+from svfm_ros.svfm.solver.rk4 import check_times, rk4
 
 __all__ = ["Flow", "SampledPaths", "sample_paths"]
 

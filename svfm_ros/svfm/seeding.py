@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from svfm_ros.errors import DataError
-from svfm_ros.svfm.mixture import MixtureModel
+from svfm_ros.svfm.model import MixtureModel
 
 __all__ = ["cluster_centres", "lean", "seeded"]
 

@@ -8,10 +8,10 @@ about for nothing.
 import torch
 from torch import Tensor, nn
 
-from svfm_ros.config.svfm import ModelConfig
+from svfm_ros.config.svfm_config import ModelConfig
 from svfm_ros.errors import DataError
-from svfm_ros.svfm.cyclic import time_width
 from svfm_ros.svfm.fields import StackedMLP
+from svfm_ros.svfm.time_features import time_width
 
 __all__ = ["Selection", "choose", "filter_step", "joint_weights", "sample_next"]
 

@@ -17,10 +17,10 @@ import torch
 from torch import Tensor, nn
 
 from svfm_ros.config.options import to_mapping
-from svfm_ros.config.svfm import TrainConfig
+from svfm_ros.config.svfm_config import TrainConfig
 from svfm_ros.errors import DataError
-from svfm_ros.svfm.tensorfile import read_tensors, write_tensors
-from svfm_ros.svfm.trainreport import CurvePoint, Restart, TrainReport
+from svfm_ros.svfm.tensor_file import read_tensors, write_tensors
+from svfm_ros.svfm.training_report import CurvePoint, Restart, TrainReport
 
 __all__ = ["Batch", "Objective", "Progress", "Trained", "train"]
 

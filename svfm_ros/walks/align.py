@@ -13,10 +13,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from svfm_ros.config.align import AlignConfig
-from svfm_ros.datatypes import Alignment, MatchResult, Pose2, Walk
-from svfm_ros.walks.candidates import Candidates, same_place
-from svfm_ros.walks.reference import FREE, UNKNOWN, ReferenceMap, sightlines
+from svfm_ros.config.align_config import AlignConfig
+from svfm_ros.types import Alignment, MatchResult, Pose2, Walk
+from svfm_ros.walks.align_candidates import Candidates, same_place
+from svfm_ros.walks.reference_map import FREE, UNKNOWN, ReferenceMap, sightlines
 
 __all__ = ["AlignedWalks", "Aligner", "Placement", "align_walks"]
 

@@ -13,9 +13,9 @@ from dataclasses import dataclass, fields
 from operator import attrgetter
 from pathlib import Path
 
-from svfm_ros import durable
+from svfm_ros import atomic_files
 from svfm_ros.errors import DataError
-from svfm_ros.walks.walkfile import parse_head
+from svfm_ros.walks.walk_file import parse_head
 
 __all__ = [
     "WALK_SUFFIX",
@@ -176,4 +176,4 @@ def append_lines(path: Path, entries: Iterable[WalkEntry]) -> None:
 
 def write_lines(path: Path, entries: Iterable[WalkEntry]) -> None:
     """Replace the whole catalogue."""
-    durable.write_whole(path, b"\n".join(_line(entry) for entry in entries))
+    atomic_files.write_whole(path, b"\n".join(_line(entry) for entry in entries))

@@ -16,10 +16,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from svfm_ros import durable
-from svfm_ros.config.walks import PlacesConfig
-from svfm_ros.datatypes import Place, Places, Walk
+from svfm_ros import atomic_files
+from svfm_ros.config.walk_config import PlacesConfig
 from svfm_ros.errors import DataError
+from svfm_ros.types import Place, Places, Walk
 
 __all__ = ["colour_of", "find_places", "find_places_of_walks", "load_places", "save_places"]
 
@@ -93,7 +93,7 @@ def save_places(places: Places, path: Path) -> None:
     cells = [{"name": p.name, "x": p.x, "y": p.y, "radius": p.radius_m, "colour": p.colour} for p in places]
     text = yaml.safe_dump({"places": cells}, sort_keys=False, default_flow_style=None, allow_unicode=True, width=120)
     try:
-        durable.write_whole(Path(path), text.encode())
+        atomic_files.write_whole(Path(path), text.encode())
     except OSError as error:
         raise DataError(f"cannot write {path}: {error.strerror}") from error
 

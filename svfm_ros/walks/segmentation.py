@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from svfm_ros.clock import NS_PER_S
-from svfm_ros.config.walks import RecorderConfig
+from svfm_ros.config.walk_config import RecorderConfig
 from svfm_ros.errors import DataError
 
 __all__ = ["Reason", "Stretch", "WalkCut", "cut_walks", "is_stay", "leave", "to_ns", "trim"]

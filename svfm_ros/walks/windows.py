@@ -14,9 +14,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from svfm_ros.clock import hours_of_day
-from svfm_ros.config.walks import WindowsConfig
-from svfm_ros.datatypes import Walk, WalkWindows
+from svfm_ros.config.walk_config import WindowsConfig
 from svfm_ros.errors import DataError
+from svfm_ros.types import Walk, WalkWindows
 
 __all__ = ["WalkSplit", "fixed_length", "make_windows", "split_by_resident", "split_by_time", "split_by_walk"]
 

@@ -6,13 +6,13 @@ import pytest
 import torch
 
 from svfm_ros.errors import UsageError
-from svfm_ros.experiments.alignment import run_alignment
 from svfm_ros.experiments.classifiers import Spec, TrainedClassifier, _with_penalty
-from svfm_ros.experiments.frozen import run_frozen
+from svfm_ros.experiments.experiment_result import ExperimentResult, save_figure
+from svfm_ros.experiments.field_alignment import run_alignment
+from svfm_ros.experiments.frozen_noise import run_frozen
 from svfm_ros.experiments.registry import EXPERIMENTS
-from svfm_ros.experiments.result import ExperimentResult, save_figure
-from svfm_ros.experiments.toysets import SETS, bayes_rate, draw_points
-from svfm_ros.experiments.uncertainty import run_uncertainty
+from svfm_ros.experiments.three_uncertainties import run_uncertainty
+from svfm_ros.experiments.toy_sets import SETS, bayes_rate, draw_points
 
 
 def quickly(run) -> tuple[ExperimentResult, list[str]]:

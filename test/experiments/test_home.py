@@ -4,10 +4,10 @@ from matplotlib.colors import to_hex
 from matplotlib.figure import Figure
 
 from svfm_ros.experiments.behaviour_figure import draw_behaviour, draw_counterfactual
-from svfm_ros.experiments.floorplans import NOWHERE, draw_house, draw_paths, label_shares
-from svfm_ros.experiments.homewalks import SHOWN, HomeTask, at_night, learn_home, targets, task_windows
-from svfm_ros.experiments.singlefields import SingleTask, learn_single
+from svfm_ros.experiments.single_fields import SingleTask, learn_single
 from svfm_ros.experiments.slam_maps import run_slam
+from svfm_ros.figures.home_example import SHOWN, HomeTask, at_night, learn_home, targets, task_windows
+from svfm_ros.figures.house_figure import NOWHERE, draw_house, draw_paths, label_shares
 from svfm_ros.sim.house import load_house
 
 

@@ -12,10 +12,10 @@ from nav_msgs.msg import Path
 from rclpy.serialization import deserialize_message, serialize_message
 from sensor_msgs.msg import LaserScan
 
-from svfm_ros.datatypes import OccupancyGrid, Pose2, Scan
 from svfm_ros.errors import DataError
-from svfm_ros.nodes import convert
-from svfm_ros.walks.recorder import walk_id_of
+from svfm_ros.nodes.messages import convert
+from svfm_ros.types import OccupancyGrid, Pose2, Scan
+from svfm_ros.walks.walk_recorder import walk_id_of
 
 stamps = st.integers(0, (2**31 - 1) * 10**9)
 metres = st.floats(-1e6, 1e6)

@@ -7,7 +7,7 @@ from diagnostic_msgs.msg import DiagnosticArray
 from hypothesis import given
 from hypothesis import strategies as st
 
-from svfm_ros.nodes.diagnostics import ERROR, OK, WARN, Diagnostics, Health, Latencies, RateMeter, worst
+from svfm_ros.nodes.runtime.diagnostics import ERROR, OK, WARN, Diagnostics, Health, Latencies, RateMeter, worst
 
 
 class Wall:

@@ -16,15 +16,15 @@ from std_msgs.msg import Float64, String
 from tinymodel import START_NS, save_tiny, tiny_file
 from visualization_msgs.msg import Marker, MarkerArray
 
-from svfm_ros.config.walks import RecorderConfig
-from svfm_ros.datatypes import Pose2
+from svfm_ros.config.walk_config import RecorderConfig
 from svfm_ros.errors import SvfmError
-from svfm_ros.nodes import convert
-from svfm_ros.nodes.announcement import Announcement
 from svfm_ros.nodes.forecast_node import ForecastNode
-from svfm_ros.nodes.pacing import Budget
-from svfm_ros.nodes.samples import from_cloud, to_cloud, to_summary
-from svfm_ros.nodes.walk_so_far import WalkSoFar
+from svfm_ros.nodes.messages import convert
+from svfm_ros.nodes.messages.announcement import Announcement
+from svfm_ros.nodes.messages.forecast_messages import from_cloud, to_cloud, to_summary
+from svfm_ros.pipeline.pacing import Budget
+from svfm_ros.pipeline.walk_so_far import WalkSoFar
+from svfm_ros.types import Pose2
 
 pytestmark = pytest.mark.ros
 
@@ -121,8 +121,8 @@ def test_the_walk_so_far_begins_where_the_wearer_left():
 
 
 def test_a_forecast_survives_the_wire():
-    from svfm_ros.svfm.forecast import Forecaster
-    from svfm_ros.svfm.modelplaces import places_from
+    from svfm_ros.forecasting.forecaster import Forecaster
+    from svfm_ros.forecasting.model_places import places_from
 
     places = places_from(tiny_file().metrics)
     forecast = Forecaster(tiny_file(), places).forecast((0.0, 0.0), START_NS)

@@ -10,8 +10,8 @@ from rclpy.executors import SingleThreadedExecutor
 from rclpy.parameter import Parameter
 from rclpy.qos import DurabilityPolicy
 
-from svfm_ros.config.nodes import NODE_CONFIGS
-from svfm_ros.nodes.interface import SERVICES, TOPICS
+from svfm_ros.config.node_config import NODE_CONFIGS
+from svfm_ros.nodes.runtime.interface import SERVICES, TOPICS
 
 pytestmark = pytest.mark.ros
 

@@ -15,8 +15,8 @@ import atexit, sys, threading, time
 from dataclasses import dataclass
 from svfm_ros.config.options import check, option
 from svfm_ros.errors import DataError
-from svfm_ros.nodes.base import ConfiguredNode
-from svfm_ros.nodes.lifetime import run_node
+from svfm_ros.nodes.runtime.configured_node import ConfiguredNode
+from svfm_ros.nodes.runtime.lifetime import run_node
 
 @dataclass(frozen=True)
 class Config:

@@ -11,9 +11,9 @@ from hypothesis.extra import numpy as hnp
 from rclpy.serialization import deserialize_message, serialize_message
 from visualization_msgs.msg import Marker, MarkerArray
 
-from svfm_ros.datatypes import Forecast, Place, Places, Pose2
-from svfm_ros.nodes.markers import MarkerStyle, clear_shapes, endpoint_shapes, path_shapes
-from svfm_ros.nodes.shapes import Canvas, Shape, bytes_are_right, to_bytes, to_marker_array, to_wire
+from svfm_ros.nodes.messages.marker_shapes import Canvas, Shape, bytes_are_right, to_bytes, to_marker_array, to_wire
+from svfm_ros.nodes.messages.markers import MarkerStyle, clear_shapes, endpoint_shapes, path_shapes
+from svfm_ros.types import Forecast, Place, Places, Pose2
 
 PLACES = Places(
     (

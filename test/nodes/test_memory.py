@@ -6,7 +6,7 @@ import sys
 PROGRAM = """
 import sys
 import numpy as np
-from svfm_ros.nodes.memory import give_memory_back
+from svfm_ros.pipeline.process_memory import give_memory_back
 
 def resident_mb():
     return int(open("/proc/self/statm").read().split()[1]) * 4096 / 1e6

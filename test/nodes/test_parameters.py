@@ -8,11 +8,11 @@ import rclpy
 from rcl_interfaces.msg import ParameterType
 from rclpy.parameter import Parameter
 
-from svfm_ros.config.nodes import NODE_CONFIGS
+from svfm_ros.config.node_config import NODE_CONFIGS
 from svfm_ros.config.options import check, option
 from svfm_ros.errors import ConfigError
-from svfm_ros.nodes.base import ConfiguredNode
-from svfm_ros.nodes.parameters import parameter_names
+from svfm_ros.nodes.runtime.configured_node import ConfiguredNode
+from svfm_ros.nodes.runtime.parameters import parameter_names
 
 
 @dataclass(frozen=True, slots=True)

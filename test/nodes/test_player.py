@@ -14,7 +14,7 @@ from std_msgs.msg import String
 from std_srvs.srv import SetBool
 
 from svfm_ros.errors import SvfmError
-from svfm_ros.nodes.convert import stamp_ns
+from svfm_ros.nodes.messages.convert import stamp_ns
 from svfm_ros.nodes.player import Player, parameters_of
 
 pytestmark = pytest.mark.ros

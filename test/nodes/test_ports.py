@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from svfm_ros.nodes.ports import fresh_ports
+from svfm_ros.nodes.runtime.ports import fresh_ports
 
 DOMAIN = 61
 FILE = "FASTRTPS_DEFAULT_PROFILES_FILE"
@@ -74,7 +74,7 @@ def test_a_profile_in_the_folder_counts() -> None:
 @pytest.mark.ros
 def test_a_node_speaks_from_them() -> None:
     program = (
-        "import rclpy\nfrom svfm_ros.nodes.ports import fresh_ports, _is_free\nrclpy.init()\n"
+        "import rclpy\nfrom svfm_ros.nodes.runtime.ports import fresh_ports, _is_free\nrclpy.init()\n"
         "with fresh_ports() as place:\n    node = rclpy.create_node('n')\n"
         f"print(_is_free({DOMAIN}, place))\n"
     )

@@ -7,7 +7,7 @@ from roslive import PATIENCE_S
 from sensor_msgs.msg import LaserScan
 
 from svfm_ros.errors import SvfmError
-from svfm_ros.nodes.convert import stamp_ns
+from svfm_ros.nodes.messages.convert import stamp_ns
 from svfm_ros.nodes.sim_node import SimNode
 
 pytestmark = pytest.mark.ros

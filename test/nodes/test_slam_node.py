@@ -19,11 +19,12 @@ from std_srvs.srv import Trigger
 
 from svfm_ros.errors import SvfmError
 from svfm_ros.mapio import load_map
-from svfm_ros.nodes import convert, slam_node
+from svfm_ros.nodes import slam_node
+from svfm_ros.nodes.messages import convert
 from svfm_ros.nodes.slam_node import SlamNode
+from svfm_ros.slam.saved_state import save_state
 from svfm_ros.slam.slam import Slam
-from svfm_ros.slam.state import save_state
-from svfm_ros.walks.store import WalkStore
+from svfm_ros.walks.walk_store import WalkStore
 
 pytestmark = pytest.mark.ros
 

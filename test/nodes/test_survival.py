@@ -12,17 +12,17 @@ from sensor_msgs.msg import LaserScan
 from simbag import scans_and_truth
 from std_srvs.srv import Trigger
 
-from svfm_ros import se2
-from svfm_ros.config.nodes import SlamNodeConfig
-from svfm_ros.config.walks import RecorderConfig
-from svfm_ros.datatypes import Alignment, Pose2
+from svfm_ros import geometry
+from svfm_ros.config.node_config import SlamNodeConfig
+from svfm_ros.config.walk_config import RecorderConfig
 from svfm_ros.mapio import save_map
-from svfm_ros.nodes import convert
-from svfm_ros.nodes.mapping import MapDrawer
-from svfm_ros.nodes.slam_engine import Engines
-from svfm_ros.nodes.tracking import Tracking
-from svfm_ros.nodes.walk_keeper import WalkKeeper
-from svfm_ros.walks.store import WalkStore
+from svfm_ros.nodes.messages import convert
+from svfm_ros.nodes.walk_publisher import WalkKeeper
+from svfm_ros.pipeline.map_drawer import MapDrawer
+from svfm_ros.pipeline.slam_engine import Engines
+from svfm_ros.pipeline.tracking import Tracking
+from svfm_ros.types import Alignment, Pose2
+from svfm_ros.walks.walk_store import WalkStore
 
 pytestmark = pytest.mark.ros
 
@@ -147,7 +147,7 @@ def test_walks_of_a_second_session_are_brought_into_the_house(listener, tmp_path
     store.refresh()
     found = store.alignment(back.walk_id)
     assert found.accepted, found.reason
-    off = se2.relative(T_house_map.as_array(), found.T_house_walk.as_array())
+    off = geometry.relative(T_house_map.as_array(), found.T_house_walk.as_array())
     assert np.hypot(off[0], off[1]) < 0.1
     assert abs(off[2]) < 0.05
 

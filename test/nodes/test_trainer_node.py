@@ -14,12 +14,12 @@ from std_srvs.srv import Trigger
 from tinymodel import fill_store, quick_task, walks
 
 from svfm_ros.errors import DataError, SvfmError
-from svfm_ros.nodes import convert
+from svfm_ros.forecasting.model_file import load_walk_model
+from svfm_ros.forecasting.model_places import places_from
+from svfm_ros.nodes.messages import convert
 from svfm_ros.nodes.trainer_node import TrainerNode
-from svfm_ros.nodes.training_job import Teller, train
-from svfm_ros.svfm.modelfile import load_walk_model
-from svfm_ros.svfm.modelplaces import places_from
-from svfm_ros.walks.store import WalkStore
+from svfm_ros.pipeline.training_job import Teller, train
+from svfm_ros.walks.walk_store import WalkStore
 
 pytestmark = pytest.mark.ros
 

@@ -3,10 +3,10 @@
 import numpy as np
 import pytest
 
-from svfm_ros import se2
-from svfm_ros.datatypes import Pose2
-from svfm_ros.nodes.convert import from_pose, stamp_ns, to_pose
-from svfm_ros.nodes.transforms import Transforms
+from svfm_ros import geometry
+from svfm_ros.nodes.messages.convert import from_pose, stamp_ns, to_pose
+from svfm_ros.nodes.messages.transforms import Transforms
+from svfm_ros.types import Pose2
 
 TFMessage = pytest.importorskip("tf2_msgs.msg", reason="tf2_msgs is not installed").TFMessage
 
@@ -35,7 +35,7 @@ def test_the_chain_from_map_to_sensor(listener, latched):
     assert stamp_ns(first.header.stamp) == stamp_ns(second.header.stamp) == 7
     chain = pose_of(first.transform) @ pose_of(second.transform) @ pose_of(mounted.transform)
     expected = T_map_odom @ T_odom_base @ T_base_sensor
-    np.testing.assert_allclose(se2.relative(chain.as_array(), expected.as_array()), 0.0, atol=1e-12)
+    np.testing.assert_allclose(geometry.relative(chain.as_array(), expected.as_array()), 0.0, atol=1e-12)
 
 
 def test_a_sensor_that_is_the_base_needs_no_mount(listener):

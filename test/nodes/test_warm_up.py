@@ -10,9 +10,9 @@ from dataclasses import replace
 sys.path.insert(0, sys.argv[1])
 from numba.core.dispatcher import Dispatcher
 from simbag import scans_and_truth
-from svfm_ros.config.nodes import SlamNodeConfig
-from svfm_ros.nodes.mapping import MapDrawer
-from svfm_ros.nodes.slam_engine import warm_up
+from svfm_ros.config.node_config import SlamNodeConfig
+from svfm_ros.pipeline.map_drawer import MapDrawer
+from svfm_ros.pipeline.slam_engine import warm_up
 from svfm_ros.slam.localise import Localiser
 from svfm_ros.slam.slam import Slam
 
@@ -41,7 +41,7 @@ print(len(before), sorted(f"{module}.{name}" for module, name, _ in compiled() -
 
 
 def test_everything_a_recording_needs_is_compiled_before_the_first_scan():
-    here = str(Path(__file__).parent)
+    here = str(Path(__file__).parents[1] / "helpers")
     done = subprocess.run([sys.executable, "-c", PROGRAM, here], capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     count, late = done.stdout.split(maxsplit=1)

@@ -11,15 +11,15 @@ from typing import Any
 import numpy as np
 import pytest
 
-from svfm_ros.cli import main
-from svfm_ros.config.sim import HabitConfig
-from svfm_ros.datatypes import Places
+from svfm_ros.cli.main import main
+from svfm_ros.config.sim_config import HabitConfig
+from svfm_ros.forecasting.forecaster import Forecaster
 from svfm_ros.report import gather, render
 from svfm_ros.sim.house import load_house
 from svfm_ros.sim.walker import simulate_habit
-from svfm_ros.svfm.forecast import Forecaster
-from svfm_ros.walks.csvio import read_walks_csv, write_walks_csv
+from svfm_ros.types import Places
 from svfm_ros.walks.places import save_places
+from svfm_ros.walks.walk_csv import read_walks_csv, write_walks_csv
 
 MAP = Path(__file__).resolve().parents[2] / "maps" / "house.yaml"
 BROWSER = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")

@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 from rooms import distance_in_square, square_house, straight_walk
 
-from svfm_ros.config.sim import LidarConfig
-from svfm_ros.datatypes import Walk
+from svfm_ros.config.sim_config import LidarConfig
 from svfm_ros.sim.lidar import Lidar
-from svfm_ros.sim.motion import Motion, motion_of
+from svfm_ros.sim.wearer_motion import Motion, motion_of
+from svfm_ros.types import Walk
 
 IDEAL = LidarConfig(noise=False, quantisation=False, drops=False, motion=False, shadow=False, sway=False)
 HALF = 4.0

@@ -9,9 +9,9 @@ from flats import FLAT, scan_at, scans_along, walk
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from svfm_ros.datatypes import Scan
-from svfm_ros.slam.metrics import absolute_error
 from svfm_ros.slam.slam import Slam
+from svfm_ros.slam.trajectory_metrics import absolute_error
+from svfm_ros.types import Scan
 
 WAY = walk((1.5, 1.2), (2.8, 3.2), (5.2, 3.2))
 SCANS = scans_along(FLAT, WAY)

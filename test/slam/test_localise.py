@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 from flats import FLAT, OTHER, grid_of, scan_at, scans_along, walk
 
-from svfm_ros.datatypes import OccupancyGrid, Pose2, SlamUpdate
 from svfm_ros.errors import DataError
 from svfm_ros.slam.localise import Localiser
-from svfm_ros.slam.wallmap import local_map_from_grid
+from svfm_ros.slam.matching.grid_map import local_map_from_grid
+from svfm_ros.types import OccupancyGrid, Pose2, SlamUpdate
 
 TOUR = walk((1.5, 1.2), (2.8, 3.2), (5.2, 3.2), (5.4, 1.5))
 

@@ -4,17 +4,17 @@ import numpy as np
 import pytest
 from flats import FLAT, OTHER, scan_at, scans_along, walk
 
-from svfm_ros import se2
-from svfm_ros.config.slam import SlamConfig
-from svfm_ros.datatypes import Constraint, Pose2
-from svfm_ros.slam.candidates import Query
+from svfm_ros import geometry
+from svfm_ros.config.slam_config import SlamConfig
 from svfm_ros.slam.keyframes import Keyframes
-from svfm_ros.slam.loops import LoopSearch
+from svfm_ros.slam.loops.loop_candidates import Query
+from svfm_ros.slam.loops.loop_search import LoopSearch
+from svfm_ros.slam.loops.submap import SubmapSpan, draw
 from svfm_ros.slam.mapper import Job, Mapper
-from svfm_ros.slam.metrics import absolute_error
 from svfm_ros.slam.preprocess import cloud_from_scan
 from svfm_ros.slam.slam import Slam
-from svfm_ros.slam.submap import SubmapSpan, draw
+from svfm_ros.slam.trajectory_metrics import absolute_error
+from svfm_ros.types import Constraint, Pose2
 
 CONFIG = SlamConfig(local_keyframes=16, submap_keyframes=16, loop_group=8)
 ROUND = ((1.5, 1.2), (2.8, 3.2), (5.2, 3.2), (5.4, 1.5), (5.2, 3.2), (2.8, 3.2))
@@ -36,7 +36,7 @@ def keyframes_along(
 def there_and_back() -> tuple[np.ndarray, np.ndarray]:
     truth = walk(*ROUND, *ROUND[:3])[::3]  # 0.3 m apart
     believed = truth.copy()
-    believed[25:] = se2.compose([0.3, -0.4, 0.05], truth[25:])  # one step went wrong
+    believed[25:] = geometry.compose([0.3, -0.4, 0.05], truth[25:])  # one step went wrong
     return truth, believed
 
 
@@ -48,12 +48,12 @@ def test_a_place_seen_before_is_recognised_where_it_is() -> None:
     found = LoopSearch(CONFIG).find(view, submaps, query)
     assert len(found) == 1
     loop = found[0]
-    wanted = se2.relative(truth[loop.from_id], truth[loop.to_id])
-    before = se2.relative(believed[loop.from_id], believed[loop.to_id])
-    gap = se2.relative(wanted, loop.T_from_to.as_array())
+    wanted = geometry.relative(truth[loop.from_id], truth[loop.to_id])
+    before = geometry.relative(believed[loop.from_id], believed[loop.to_id])
+    gap = geometry.relative(wanted, loop.T_from_to.as_array())
     assert np.hypot(*gap[:2]) < 0.05
     assert abs(gap[2]) < 0.02
-    assert np.hypot(*se2.relative(wanted, before)[:2]) > 0.2  # there was something to correct
+    assert np.hypot(*geometry.relative(wanted, before)[:2]) > 0.2  # there was something to correct
 
 
 def test_another_place_is_not_mistaken_for_it() -> None:
@@ -81,7 +81,7 @@ def test_a_drifting_walk_is_put_right() -> None:
 
 
 def steps_of(poses: np.ndarray) -> tuple[Constraint, ...]:
-    moved = se2.relative(poses[:-1], poses[1:])
+    moved = geometry.relative(poses[:-1], poses[1:])
     return tuple(Constraint(k, k + 1, Pose2.from_array(m), STEP, "odometry") for k, m in enumerate(moved))
 
 
@@ -104,9 +104,9 @@ def test_a_trial_that_fails_costs_no_loop_that_was_known(monkeypatch: pytest.Mon
     truth, believed = there_and_back()
     view = keyframes_along(FLAT, truth, believed).snapshot()
     mapper = Mapper(CONFIG)
-    known = Constraint(3, 20, Pose2.from_array(se2.relative(believed[3], believed[20])), STEP, "loop")
+    known = Constraint(3, 20, Pose2.from_array(geometry.relative(believed[3], believed[20])), STEP, "loop")
     mapper.take([Job(view, steps_of(believed), loops=(known,))])
-    new = Constraint(2, 22, Pose2.from_array(se2.relative(believed[2], believed[22])), STEP, "loop")
+    new = Constraint(2, 22, Pose2.from_array(geometry.relative(believed[2], believed[22])), STEP, "loop")
     mapper._search.find = lambda *_: [new]  # type: ignore[method-assign]
     mapper.take([Job(view, query=Query(len(truth) - 8, len(truth), np.empty(0, dtype=np.int64)))])
     correction = mapper.take([Job(view, last_one=True)])

@@ -4,16 +4,16 @@ import numpy as np
 import pytest
 from flats import CORRIDOR, FLAT, scan_at, scans_along, walk
 
-from svfm_ros import se2
-from svfm_ros.config.slam import SlamConfig
-from svfm_ros.datatypes import Pose2
+from svfm_ros import geometry
+from svfm_ros.config.slam_config import SlamConfig
 from svfm_ros.slam.keyframes import Keyframes
-from svfm_ros.slam.localmap import LocalMap, build_local_map
-from svfm_ros.slam.match import Guess, honest, lay
-from svfm_ros.slam.metrics import absolute_error
+from svfm_ros.slam.matching.local_map import LocalMap, build_local_map
+from svfm_ros.slam.matching.pose_covariance import covariance_of
+from svfm_ros.slam.matching.scan_matcher import Guess, honest, lay
 from svfm_ros.slam.preprocess import Cloud, cloud_from_scan
 from svfm_ros.slam.slam import Slam
-from svfm_ros.slam.uncertainty import covariance_of
+from svfm_ros.slam.trajectory_metrics import absolute_error
+from svfm_ros.types import Pose2
 
 CONFIG = SlamConfig()
 
@@ -65,8 +65,8 @@ def spread(match_information: np.ndarray) -> tuple[float, float]:
 
 def test_in_a_corridor_the_covariance_is_long_along_it(flat: LocalMap) -> None:
     way = 0.5  # of the corridor, in the map
-    walls = np.concatenate([se2.apply([3.0, 1.0, way], CORRIDOR[:, i : i + 2]) for i in (0, 2)], axis=1)
-    poses = se2.compose([3.0, 1.0, way], np.array([[0.3 * k, 0.1, 0.0] for k in range(6)]))
+    walls = np.concatenate([geometry.apply([3.0, 1.0, way], CORRIDOR[:, i : i + 2]) for i in (0, 2)], axis=1)
+    poses = geometry.compose([3.0, 1.0, way], np.array([[0.3 * k, 0.1, 0.0] for k in range(6)]))
     target, cloud = map_of(walls, poses), cloud_at(walls, poses[3], 99)
     guess = around(poses[3], 0.4, 0.3)
     match = honest(lay(cloud, target, guess), cloud, target, guess)

@@ -6,12 +6,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from svfm_ros.cli import main
-from svfm_ros.datatypes import Pose2, Scan
+from svfm_ros.cli.main import main
 from svfm_ros.mapio import load_map
-from svfm_ros.slam.metrics import absolute_error
-from svfm_ros.slam.trajectory import load_tum
-from svfm_ros.sources.arrays import save_scans
+from svfm_ros.slam.trajectory_metrics import absolute_error
+from svfm_ros.slam.tum_file import load_tum
+from svfm_ros.sources.npz_scans import save_scans
+from svfm_ros.types import Pose2, Scan
 
 # An L-shaped room, so that no turn of it looks like another: corners in order.
 CORNERS = np.array([[-3.0, -2.5], [4.0, -2.5], [4.0, 0.5], [1.0, 0.5], [1.0, 3.0], [-3.0, 3.0]])

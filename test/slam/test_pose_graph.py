@@ -5,12 +5,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from svfm_ros import se2
-from svfm_ros.config.graph import GraphConfig
-from svfm_ros.datatypes import Constraint, Pose2
+from svfm_ros import geometry
+from svfm_ros.config.graph_config import GraphConfig
 from svfm_ros.errors import DataError
-from svfm_ros.slam.blocks import build_structure, factorise
-from svfm_ros.slam.graph import PoseGraph
+from svfm_ros.slam.graph.block_cholesky import build_structure, factorise
+from svfm_ros.slam.graph.pose_graph import PoseGraph
+from svfm_ros.types import Constraint, Pose2
 
 ODOMETRY_SIGMA = np.array([0.01, 0.01, 0.003])
 LOOP_SIGMA = np.array([0.03, 0.03, 0.01])
@@ -19,11 +19,13 @@ LOOP_SIGMA = np.array([0.03, 0.03, 0.01])
 def laps(count: int, per_lap: int = 60, radius_m: float = 5.0) -> np.ndarray:
     """Poses on a circle, round after round."""
     angle = 2 * np.pi * np.arange(count) / per_lap
-    return np.stack([radius_m * np.cos(angle), radius_m * np.sin(angle), se2.wrap_angle(angle + np.pi / 2)], axis=-1)
+    return np.stack(
+        [radius_m * np.cos(angle), radius_m * np.sin(angle), geometry.wrap_angle(angle + np.pi / 2)], axis=-1
+    )
 
 
 def between(truth: np.ndarray, a: int, b: int, kind: str, sigma: np.ndarray, noise: np.ndarray) -> Constraint:
-    motion = se2.relative(truth[a], truth[b]) + noise * sigma
+    motion = geometry.relative(truth[a], truth[b]) + noise * sigma
     return Constraint(a, b, Pose2.from_array(motion), np.diag(1 / sigma**2), kind)
 
 
@@ -34,7 +36,7 @@ def graph_of(truth: np.ndarray, rng: np.random.Generator, loops: list[tuple[int,
     graph.add_node(0, Pose2.from_array(pose))
     for k in range(1, len(truth)):
         step = between(truth, k - 1, k, "odometry", ODOMETRY_SIGMA, rng.normal(size=3))
-        pose = se2.compose(pose, step.T_from_to.as_array())
+        pose = geometry.compose(pose, step.T_from_to.as_array())
         graph.add_node(k, Pose2.from_array(pose))
         graph.add(step)
     for a, b in loops:
@@ -142,7 +144,9 @@ def test_one_false_loop_in_five_does_no_harm(kind: str) -> None:
     for _ in range(len(loops) // 4):
         a, b = (int(v) for v in rng.choice(600, 2, replace=False))
         lie = (
-            rng.normal(size=3) if kind == "anywhere" else se2.relative(truth[a], truth[b]) + np.array([0.8, -0.8, 0.1])
+            rng.normal(size=3)
+            if kind == "anywhere"
+            else geometry.relative(truth[a], truth[b]) + np.array([0.8, -0.8, 0.1])
         )
         bad.add(Constraint(a, b, Pose2.from_array(lie), np.diag(1 / LOOP_SIGMA**2), "loop"))
     result = bad.optimise()
@@ -155,7 +159,7 @@ def test_a_false_loop_that_came_first_is_taken_back() -> None:
     truth = laps(300)
     graph = graph_of(truth, np.random.default_rng(4), [])
     # Off by half a metre, which the drift of a whole lap allows: nothing speaks against it yet.
-    lie = se2.relative(truth[10], truth[70]) + np.array([0.4, 0.3, 0.0])
+    lie = geometry.relative(truth[10], truth[70]) + np.array([0.4, 0.3, 0.0])
     graph.add(Constraint(10, 70, Pose2.from_array(lie), np.diag(1 / LOOP_SIGMA**2), "loop"))
     assert graph.optimise().weights[0] == 1.0
     rng = np.random.default_rng(5)

@@ -8,9 +8,9 @@ from flats import FLAT, ranges_at, scan_at
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from svfm_ros.config.slam import SlamConfig
-from svfm_ros.datatypes import Scan
+from svfm_ros.config.slam_config import SlamConfig
 from svfm_ros.slam.preprocess import cloud_from_scan, filled, undistorted
+from svfm_ros.types import Scan
 
 CONFIG = SlamConfig()
 STILL = np.zeros(3)

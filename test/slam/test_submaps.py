@@ -5,13 +5,13 @@ from flats import FLAT, scan_at
 from hypothesis import given
 from hypothesis import strategies as st
 
-from svfm_ros import se2
-from svfm_ros.config.slam import SlamConfig
+from svfm_ros import geometry
+from svfm_ros.config.slam_config import SlamConfig
 from svfm_ros.slam.keyframes import Keyframes, Pool
-from svfm_ros.slam.localmap import build_local_map
-from svfm_ros.slam.packedmap import PackedMap
+from svfm_ros.slam.loops.submap import Submaps, SubmapSpan, draw
+from svfm_ros.slam.matching.local_map import build_local_map
+from svfm_ros.slam.matching.packed_map import PackedMap
 from svfm_ros.slam.preprocess import cloud_from_scan
-from svfm_ros.slam.submap import Submaps, SubmapSpan, draw
 
 
 def test_submaps_overlap_by_half() -> None:
@@ -80,7 +80,7 @@ def test_a_finished_drawing_moves_with_its_anchor() -> None:
     """Drawn from two sets of poses that differ by one rigid motion, it is the same."""
     pool, span = _seen(), SubmapSpan(0, 1, 7)
     one = draw(span, pool, POSES)
-    other = draw(span, pool, se2.compose([7.0, -3.0, 1.1], POSES))
+    other = draw(span, pool, geometry.compose([7.0, -3.0, 1.1], POSES))
     assert np.allclose(np.sort(one.target().points[:, 0]), np.sort(other.target().points[:, 0]), atol=1e-6)
     assert one.target().pyramid.levels.shape == other.target().pyramid.levels.shape
     assert np.allclose(one.signatures, other.signatures, atol=1e-6)

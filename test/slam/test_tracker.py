@@ -4,12 +4,12 @@ import numpy as np
 import pytest
 from flats import FLAT, scan_at
 
-from svfm_ros.config.slam import SlamConfig
-from svfm_ros.datatypes import Pose2
+from svfm_ros.config.slam_config import SlamConfig
 from svfm_ros.slam.keyframes import Keyframes
-from svfm_ros.slam.localmap import LocalMap, build_local_map
+from svfm_ros.slam.matching.local_map import LocalMap, build_local_map
 from svfm_ros.slam.preprocess import Cloud, cloud_from_scan
 from svfm_ros.slam.tracker import Tracker
+from svfm_ros.types import Pose2
 
 CONFIG = SlamConfig()
 BEFORE, AFTER = Pose2(2.0, 3.2, 0.1), Pose2(3.9, 3.2, 0.2)  # 1.9 m on, without a word in between

@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from svfm_ros import se2
+from svfm_ros import geometry
 from svfm_ros.errors import DataError
-from svfm_ros.slam.metrics import Relations, absolute_error, load_relations, relation_error
+from svfm_ros.slam.trajectory_metrics import Relations, absolute_error, load_relations, relation_error
 
 SECOND = 1_000_000_000
 
@@ -18,14 +18,14 @@ def stroll(count: int, seed: int) -> np.ndarray:
     rng = np.random.default_rng(seed)
     poses = np.zeros((count, 3))
     for k in range(1, count):
-        poses[k] = se2.compose(poses[k - 1], [0.1, 0.0, rng.normal() * 0.2])
+        poses[k] = geometry.compose(poses[k - 1], [0.1, 0.0, rng.normal() * 0.2])
     return poses
 
 
 def write_relations(path: Path, stamps_s: np.ndarray, poses: np.ndarray, pairs: np.ndarray) -> None:
     lines = []
     for a, b in pairs:
-        dx, dy, turn = se2.relative(poses[a], poses[b])
+        dx, dy, turn = geometry.relative(poses[a], poses[b])
         lines.append(f"{stamps_s[a]:.6f} {stamps_s[b]:.6f} {dx:.9f} {dy:.9f} 0 0 0 {turn:.9f}")
     path.write_text("\n".join(lines))
 
@@ -38,7 +38,7 @@ def test_a_trajectory_made_from_the_relations_themselves_has_no_error(tmp_path: 
     relations = load_relations(tmp_path / "a.relations", offset_s=1211.43)
     poses = [np.array([3.0, -2.0, 1.0])]  # any frame will do
     for motion in relations.T_from_to:
-        poses.append(se2.compose(poses[-1], motion))
+        poses.append(geometry.compose(poses[-1], motion))
     error = relation_error((stamps_s * SECOND).astype(np.int64), np.array(poses), relations)
     assert error.count == 199
     assert error.left_out == 0
@@ -51,10 +51,10 @@ def test_a_known_error_is_measured() -> None:
     stamps = np.arange(100) * SECOND
     pairs = np.random.default_rng(0).integers(0, 100, (50, 2))
     relations = Relations(
-        stamps[pairs[:, 0]], stamps[pairs[:, 1]], se2.relative(truth[pairs[:, 0]], truth[pairs[:, 1]])
+        stamps[pairs[:, 0]], stamps[pairs[:, 1]], geometry.relative(truth[pairs[:, 0]], truth[pairs[:, 1]])
     )
     off = np.array([0.03, 0.04, np.radians(2.0)])
-    wrong = Relations(relations.from_ns, relations.to_ns, se2.compose(relations.T_from_to, se2.inverse(off)))
+    wrong = Relations(relations.from_ns, relations.to_ns, geometry.compose(relations.T_from_to, geometry.inverse(off)))
     error = relation_error(stamps, truth, wrong)
     assert error.translation_m == pytest.approx(0.05)
     assert error.rotation_deg == pytest.approx(2.0)
@@ -93,7 +93,7 @@ coordinate = st.floats(-20, 20)
 @settings(max_examples=60, deadline=None)
 def test_where_the_map_lies_does_not_matter(x: float, y: float, theta: float, count: int, seed: int) -> None:
     truth = stroll(count, seed)
-    error = absolute_error(se2.compose(np.array([x, y, theta]), truth), truth)
+    error = absolute_error(geometry.compose(np.array([x, y, theta]), truth), truth)
     assert error.rmse_m < 1e-6
     assert error.worst_deg < 1e-4
 

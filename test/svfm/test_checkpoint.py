@@ -3,13 +3,13 @@ import math
 import pytest
 import torch
 
-from svfm_ros.config.svfm import ModelConfig
+from svfm_ros.config.svfm_config import ModelConfig
 from svfm_ros.errors import DataError
 from svfm_ros.svfm import checkpoint as module
 from svfm_ros.svfm.checkpoint import Checkpoint, load_checkpoint, save_checkpoint
-from svfm_ros.svfm.mixture import MixtureModel
+from svfm_ros.svfm.model import MixtureModel
 from svfm_ros.svfm.normaliser import Normaliser
-from svfm_ros.svfm.tensorfile import write_tensors
+from svfm_ros.svfm.tensor_file import write_tensors
 
 
 def saved(path, **options):

@@ -1,7 +1,7 @@
 import pytest
 import torch
 
-from svfm_ros.config.svfm import ModelConfig, TrainConfig
+from svfm_ros.config.svfm_config import ModelConfig, TrainConfig
 from svfm_ros.errors import DataError
 from svfm_ros.svfm.classifier import Classifier, classifier_loss
 from svfm_ros.svfm.train import train

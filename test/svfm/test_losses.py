@@ -18,7 +18,7 @@ from svfm_ros.svfm.losses import (
     variance_loss,
 )
 from svfm_ros.svfm.moments import propagate
-from svfm_ros.svfm.rollout import grid
+from svfm_ros.svfm.solver.rk4 import grid
 
 
 def t(x):

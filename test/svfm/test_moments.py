@@ -6,12 +6,12 @@ import pytest
 import torch
 from known_fields import constant_model, linear_model
 
-from svfm_ros.config.svfm import ModelConfig
+from svfm_ros.config.svfm_config import ModelConfig
 from svfm_ros.errors import DataError
-from svfm_ros.svfm.mixture import MixtureModel
+from svfm_ros.svfm.model import MixtureModel
 from svfm_ros.svfm.moments import along_across, propagate
-from svfm_ros.svfm.rollout import grid
 from svfm_ros.svfm.sampling import sample_paths
+from svfm_ros.svfm.solver.rk4 import grid
 
 ZERO = torch.zeros(1, 2).double()
 

@@ -4,10 +4,10 @@ import pytest
 import torch
 from known_fields import constant_model
 
-from svfm_ros.config.svfm import ModelConfig, TrainConfig
+from svfm_ros.config.svfm_config import ModelConfig, TrainConfig
 from svfm_ros.errors import DataError
 from svfm_ros.svfm.classifier import Classifier, classifier_loss
-from svfm_ros.svfm.mixture import MixtureModel
+from svfm_ros.svfm.model import MixtureModel
 from svfm_ros.svfm.objectives import endpoint_objective, walk_batch, walk_objective
 from svfm_ros.svfm.sampling import sample_paths
 from svfm_ros.svfm.seeding import seeded

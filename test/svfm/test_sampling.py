@@ -2,11 +2,11 @@ import pytest
 import torch
 from known_fields import constant_model
 
-from svfm_ros.config.svfm import ModelConfig
+from svfm_ros.config.svfm_config import ModelConfig
 from svfm_ros.errors import DataError
-from svfm_ros.svfm.mixture import MixtureModel
-from svfm_ros.svfm.rollout import check_times, grid, rk4
+from svfm_ros.svfm.model import MixtureModel
 from svfm_ros.svfm.sampling import sample_paths
+from svfm_ros.svfm.solver.rk4 import check_times, grid, rk4
 
 
 def test_rk4_has_order_four():

@@ -1,9 +1,9 @@
 import pytest
 import torch
 
-from svfm_ros.config.svfm import ModelConfig
+from svfm_ros.config.svfm_config import ModelConfig
 from svfm_ros.errors import DataError
-from svfm_ros.svfm.mixture import MixtureModel
+from svfm_ros.svfm.model import MixtureModel
 from svfm_ros.svfm.seeding import cluster_centres, lean, seeded
 
 

@@ -8,8 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from ode_problems import Oscillators, PaidRows, Problem, all_problems, decay, logistic, oscillators, rotation
 
-from svfm_ros.svfm.arrays import HostArrays, TensorArrays
-from svfm_ros.svfm.solver import Solution, SolverConfig, Status, _solve_dopri5, solve
+from svfm_ros.svfm.solver.array_backend import HostArrays, TensorArrays
+from svfm_ros.svfm.solver.solve import Solution, SolverConfig, Status, _solve_dopri5, solve
 
 PROBLEMS = all_problems()
 

@@ -5,7 +5,7 @@ import torch
 from ode_problems import Oscillators, all_problems, decay, logistic, oscillators, rotation
 
 from svfm_ros.errors import ConfigError, DataError
-from svfm_ros.svfm.solver import SolverConfig, Status, solve
+from svfm_ros.svfm.solver.solve import SolverConfig, Status, solve
 
 PROBLEMS = all_problems()
 ONE = torch.ones(2, 1, dtype=torch.float64)

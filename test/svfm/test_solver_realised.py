@@ -2,9 +2,9 @@
 
 import torch
 
-from svfm_ros.config.svfm import ModelConfig
-from svfm_ros.svfm.mixture import MixtureModel, RealisedField
-from svfm_ros.svfm.solver import SolverConfig, solve
+from svfm_ros.config.svfm_config import ModelConfig
+from svfm_ros.svfm.model import MixtureModel, RealisedField
+from svfm_ros.svfm.solver.solve import SolverConfig, solve
 
 TIMES = torch.tensor([0.0, 1.0], dtype=torch.float64)
 

@@ -4,14 +4,14 @@ import pytest
 import torch
 from torch import nn
 
-from svfm_ros.config.svfm import ModelConfig, TrainConfig
+from svfm_ros.config.svfm_config import ModelConfig, TrainConfig
 from svfm_ros.errors import DataError
 from svfm_ros.svfm.losses import mixture_density_loss, observed_cov
-from svfm_ros.svfm.mixture import MixtureModel
+from svfm_ros.svfm.model import MixtureModel
 from svfm_ros.svfm.moments import propagate
-from svfm_ros.svfm.rollout import grid
+from svfm_ros.svfm.solver.rk4 import grid
 from svfm_ros.svfm.train import train
-from svfm_ros.svfm.trainreport import Restart, TrainReport
+from svfm_ros.svfm.training_report import Restart, TrainReport
 
 LINE_X = torch.linspace(-1, 1, 40).unsqueeze(1)
 LINE = (LINE_X, 3.0 * LINE_X + 1.0)

@@ -8,10 +8,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from svfm_ros.datatypes import OccupancyGrid, Pose2, Walk
 from svfm_ros.errors import DataError
+from svfm_ros.types import OccupancyGrid, Pose2, Walk
 from svfm_ros.walks.align import Aligner, align_walks
-from svfm_ros.walks.reference import FREE, UNKNOWN, WALL, ReferenceMap
+from svfm_ros.walks.reference_map import FREE, UNKNOWN, WALL, ReferenceMap
 
 # Walls as lines: a living room, a kitchen beyond a door at the top, a hall to the right.
 LIVING = [

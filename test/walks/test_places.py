@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from svfm_ros.config.walks import PlacesConfig
-from svfm_ros.datatypes import Place, Places, Walk
+from svfm_ros.config.walk_config import PlacesConfig
 from svfm_ros.errors import DataError
+from svfm_ros.types import Place, Places, Walk
 from svfm_ros.walks.places import colour_of, find_places, find_places_of_walks, load_places, save_places
 
 SPOTS = np.array([[2.3, 1.5], [5.5, 0.8], [4.1, 6.1], [8.2, 3.7], [7.5, 1.6]])

@@ -5,9 +5,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from svfm_ros.config.walks import WindowsConfig
-from svfm_ros.datatypes import Walk
+from svfm_ros.config.walk_config import WindowsConfig
 from svfm_ros.errors import ConfigError, DataError
+from svfm_ros.types import Walk
 from svfm_ros.walks.windows import fixed_length, make_windows, split_by_resident, split_by_time, split_by_walk
 
 S = 1_000_000_000

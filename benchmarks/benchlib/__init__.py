@@ -1,0 +1,1 @@
+"""What several benchmarks share: comparators, scores, readers of public data sets, peers."""

@@ -1,0 +1,44 @@
+"""SLAM with false loop closures put in on purpose, as a careless search would find them."""
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from svfm_ros import geometry
+from svfm_ros.slam.keyframes import MapView
+from svfm_ros.slam.offline import SlamRun, run_slam
+from svfm_ros.slam.slam import Slam
+from svfm_ros.types import Constraint, Pose2, Scan
+
+_TRUE_PER_FALSE = 4  # one in five of all
+
+
+def run_with_false_loops(scans: Sequence[Scan], seed: int) -> tuple[SlamRun, int]:
+    """A run in which one loop in five is false; also says how many that were."""
+    slam = Slam()
+    search = slam._backend._mapper._search  # the place where loops come from; no door leads there, nor should one
+    find, rng = search.find, np.random.default_rng(seed)
+    count = {"true": 0, "false": 0}
+
+    def find_and_lie(view: MapView, *rest: object) -> list[Constraint]:
+        found = list(find(view, *rest))
+        count["true"] += len(found)
+        while found and (count["false"] + 1) * _TRUE_PER_FALSE <= count["true"]:
+            count["false"] += 1
+            found.append(_lie(view.poses, found[0].information, rng))
+        return found
+
+    search.find = find_and_lie
+    return run_slam(scans, slam=slam), count["false"]
+
+
+def _lie(poses: np.ndarray, information: np.ndarray, rng: np.random.Generator) -> Constraint:
+    """Every other one says that two places are the same, the rest are off by some steps, as in a corridor."""
+    a, b = sorted(int(k) for k in rng.choice(len(poses), 2, replace=False))
+    if rng.random() < 0.5:
+        claim = np.array([*rng.normal(size=2), rng.uniform(-np.pi, np.pi)])
+    else:
+        way = rng.uniform(0, 2 * np.pi)
+        off = np.array([*(rng.uniform(0.5, 3.0) * np.array([np.cos(way), np.sin(way)])), rng.normal() * 0.1])
+        claim = geometry.compose(geometry.relative(poses[a], poses[b]), off)
+    return Constraint(a, b, Pose2.from_array(claim), information, "loop")

@@ -1,0 +1,73 @@
+"""Write one page about a person's walks that opens in any browser, offline.
+
+Floor plan with walks, forecasts with an hour slider from day to night, shares and entropy by hour, the wandering index
+over days, and calibration on walks the model never saw. Everything is inside the one file; it holds the person's walks,
+so treat it as you treat those (docs/privacy.md).
+
+for example:
+  svfm report --store out/store --model out/store/model.pt --out report.html
+  svfm report --store walks.csv --model model.pt --map maps/house.yaml --out report.html
+"""
+
+import argparse
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from svfm_ros.errors import DataError, UsageError
+from svfm_ros.pipeline.model_input import open_forecaster
+from svfm_ros.pipeline.walk_input import TRAINED_ON, fingerprint, read_walks
+from svfm_ros.progress import progress
+
+if TYPE_CHECKING:
+    from svfm_ros.forecasting.forecaster import Forecaster
+    from svfm_ros.types import OccupancyGrid
+
+__all__ = ["add_arguments", "run"]
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Options of ``svfm report``."""
+    parser.add_argument("--store", type=Path, required=True, metavar="WALKS", help="walk store or CSV file")
+    parser.add_argument("--model", type=Path, required=True, metavar="MODEL", help="made by svfm train")
+    parser.add_argument("--out", type=Path, default=Path("report.html"), metavar="FILE", help="page to write")
+    parser.add_argument("--map", type=Path, metavar="FILE", help="map of the house (map_server YAML)")
+    parser.add_argument("--places", type=Path, metavar="FILE", help="named places (YAML) instead of the model's")
+    parser.add_argument("--resident", metavar="R", help="whose walks, where there are several people's")
+
+
+def run(args: argparse.Namespace) -> int:
+    """Ask, gather, write."""
+    from svfm_ros.mapio import load_map
+    from svfm_ros.report import gather, render
+
+    if args.out.is_dir():
+        raise UsageError(f"expected a file for the page, got the folder {args.out}")
+    if not args.store.exists():
+        raise UsageError(f"expected a walk store or a CSV file, got nothing at {args.store}")
+    grid = None if args.map is None else load_map(args.map)
+    forecaster = _forecaster(args, grid)
+    given = read_walks(args.store, args.resident)
+    if given.frame not in (None, forecaster.file.frame):
+        raise DataError(f"expected walks in the model's frame {forecaster.file.frame!r}, got {given.frame!r}")
+    trained_on = set(forecaster.file.metrics.get(TRAINED_ON, ()))
+    unseen = [walk for walk in given.walks if fingerprint(walk) not in trained_on]
+    with progress() as bar:
+        task = bar.add_task("report", total=None, note="")
+        content = gather(forecaster, given.walks, unseen, grid, lambda doing: bar.update(task, advance=1, note=doing))
+    page = render(content)
+    try:
+        args.out.absolute().parent.mkdir(parents=True, exist_ok=True)
+        args.out.write_text(page, encoding="utf-8")
+    except OSError as error:
+        raise UsageError(f"cannot write {args.out}: {error.strerror}") from error
+    print(f"{args.out}: {len(given.walks)} walks, {len(page) / 1e6:.1f} MB")
+    return 0
+
+
+def _forecaster(args: argparse.Namespace, grid: "OccupancyGrid | None") -> "Forecaster":
+    from svfm_ros.config.forecast_config import ForecastConfig
+
+    forecaster = open_forecaster(args.model, ForecastConfig(), args.places, grid)
+    if not len(forecaster.places):
+        raise DataError(f"{args.model} knows no places: expected some, or a file of them with --places")
+    return forecaster

@@ -1,0 +1,107 @@
+"""Redo the experiments of the paper: each prints its table and saves its figure (PNG and SVG).
+
+Without a name, all of them. --quick takes fewer seeds and steps: it shows that everything works, its figures are not
+held against the bars.
+"""
+
+import argparse
+import json
+import sys
+import time
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from svfm_ros.cli.output import add_json_argument, exit_code, print_table
+from svfm_ros.errors import UsageError
+from svfm_ros.progress import progress
+
+if TYPE_CHECKING:
+    from svfm_ros.experiments.experiment_result import ExperimentResult
+    from svfm_ros.experiments.registry import Experiment
+
+__all__ = ["add_arguments", "run"]
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Options of ``svfm reproduce``."""
+    parser.add_argument("names", nargs="*", metavar="NAME", help="which experiments; all when none is named")
+    parser.add_argument("--list", action="store_true", help="list the experiments and stop")
+    parser.add_argument("--quick", action="store_true", help="fewer seeds and steps")
+    parser.add_argument("--out", type=Path, default=Path("out/reproduce"), metavar="DIR", help="where figures go")
+    add_json_argument(parser)
+
+
+def run(args: argparse.Namespace) -> int:
+    """Run what was asked for; 1 when a check of a full run does not hold."""
+    chosen = _chosen(args.names)
+    if args.list:
+        for experiment in chosen:
+            print(f"{experiment.name:16}{experiment.shows}")
+        return 0
+    results: list[ExperimentResult] = []
+    payload: dict[str, Any] = {}
+    for experiment in chosen:
+        began = time.perf_counter()
+        result = _run_one(experiment, args.quick)
+        files = _save(result, args.out)
+        results.append(result)
+        payload[result.name] = _as_payload(result, time.perf_counter() - began, files)
+        if not args.json:
+            _print(result, files, args.quick)
+    checks = [c for r in results for c in r.checks]
+    if args.json:
+        json.dump({"checks": [asdict(c) for c in checks], "quick": args.quick, **payload}, sys.stdout, indent=2)
+        sys.stdout.write("\n")
+    return 0 if args.quick else exit_code(checks)
+
+
+def _chosen(names: list[str]) -> list["Experiment"]:
+    from svfm_ros.experiments.registry import EXPERIMENTS
+
+    unknown = [n for n in names if n not in EXPERIMENTS]
+    if unknown:
+        raise UsageError(f"expected some of {', '.join(EXPERIMENTS)}, got {unknown[0]}")
+    return [EXPERIMENTS[n] for n in names] if names else list(EXPERIMENTS.values())
+
+
+def _run_one(experiment: "Experiment", quick: bool) -> "ExperimentResult":
+    with progress() as bar:
+        task = bar.add_task(experiment.name, total=None, note="")
+
+        def tick(doing: str) -> None:
+            bar.update(task, advance=1, note=doing)
+
+        return experiment.load()(quick, tick)
+
+
+def _save(result: "ExperimentResult", out: Path) -> list[str]:
+    from svfm_ros.experiments.experiment_result import save_figure
+
+    return [str(p) for p in save_figure(result.draw(), out / result.name)]
+
+
+def _as_payload(result: "ExperimentResult", took_s: float, files: list[str]) -> dict[str, Any]:
+    return {
+        "title": result.title,
+        "columns": list(result.columns),
+        "rows": [[_plain(v) for v in row] for row in result.rows],
+        "notes": list(result.notes),
+        "took_s": round(took_s, 1),
+        "files": files,
+    }
+
+
+def _plain(value: Any) -> Any:
+    """Numpy scalars as Python's own."""
+    return value.item() if hasattr(value, "item") else value
+
+
+def _print(result: "ExperimentResult", files: list[str], quick: bool) -> None:
+    print_table(f"{result.name}: {result.title}", result.columns, result.rows)
+    for check in result.checks:
+        verdict = "    " if quick else "ok  " if check.ok else "MISS"
+        print(f"  {verdict} {check.name}: {check.value:.4g} (bar {check.bar})")
+    for note in result.notes:
+        print(f"  note: {note}")
+    print(f"  figure: {files[0]}\n")

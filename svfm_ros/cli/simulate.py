@@ -1,0 +1,241 @@
+"""Make walks through a simulated house: rosbags of a worn LiDAR, the true walks, a map.
+
+Without further choice this is the protocol of the paper: from the couch to each of the other places, ten times each,
+one bag per walk. --walks, --days and --minutes simulate living instead, where the hour decides where people go.
+
+for example:
+  svfm simulate --out out/walks                            40 walks, one bag each, with the truth beside them
+  svfm simulate --out out/tour --one-bag                   the same as one recording, with the ways back
+  svfm simulate --minutes 30 --dwell 20 --out out/living   half an hour of someone who stays nowhere for long
+  svfm simulate --walks 2000 --walks-csv walks.csv         true walks alone, thousands in seconds
+  svfm simulate --house my_house.yaml --export-map my_map.yaml
+
+--out holds one folder per bag (/scan, /ground_truth/pose), walks.csv (walk_id,t,x,y), labels.csv (who went where) and
+simulation.yaml (every option used). The same options and seed give the same messages.
+"""
+
+import argparse
+import time
+from dataclasses import dataclass, fields, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from svfm_ros.cli.output import add_json_argument, print_json, print_table
+from svfm_ros.errors import UsageError
+from svfm_ros.progress import progress
+
+if TYPE_CHECKING:
+    from svfm_ros.config.sim_config import SimConfig
+    from svfm_ros.sim.house import House
+    from svfm_ros.sim.sim_recording import Recorder, Recording
+    from svfm_ros.sim.trips import LabelledWalk
+
+__all__ = ["add_arguments", "run"]
+
+_EFFECTS = {
+    "noise": "range noise",
+    "quantisation": "steps of the range",
+    "drops": "beams that bring nothing back",
+    "motion": "motion of the wearer during a sweep",
+    "shadow": "the shadow of the wearer's body",
+    "sway": "tilt and bounce of the sensor with the steps",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class _Written:
+    """What the bags hold."""
+
+    bags: int = 0
+    scans: int = 0
+    recorded_s: float = 0.0
+    took_s: float = 0.0
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Options of ``svfm simulate``."""
+    parser.add_argument("--house", default="home", metavar="NAME|FILE", help="home, bungalow, or a drawing of your own")
+    _add_walk_arguments(parser.add_argument_group("who walks"))
+    _add_output_arguments(parser.add_argument_group("what to write (at least one)"))
+    sensor = parser.add_argument_group("the LiDAR")
+    for effect, text in _EFFECTS.items():
+        sensor.add_argument(f"--no-{effect}", action="store_true", help=f"without {text}")
+    sensor.add_argument("--ideal", action="store_true", help="without any of these effects")
+    parser.add_argument(
+        "--config", type=Path, metavar="FILE", help="options by section: walker, habits, lidar, recording"
+    )
+    add_json_argument(parser)
+
+
+def _add_walk_arguments(group: Any) -> None:
+    kind = group.add_mutually_exclusive_group()
+    kind.add_argument("--protocol", action="store_true", help="the paper's walks from the couch (the default)")
+    kind.add_argument("--walks", type=_positive(int), metavar="N", help="N walks from the couch at any hour")
+    kind.add_argument("--days", type=_positive(float), metavar="D", help="D days of living: walk, stay, walk on")
+    kind.add_argument("--minutes", type=_positive(float), metavar="M", help="M minutes of living")
+    group.add_argument("--repeats", type=_positive(int), default=10, metavar="N", help="walks per target (10)")
+    group.add_argument("--profile", choices=("paper", "routine", "wandering"), help="where people go by the hour")
+    group.add_argument("--dwell", type=_positive(float), metavar="S", help="median stay at a place, seconds")
+    group.add_argument("--start-hour", type=float, default=8.0, metavar="H", help="hour at which living begins (8)")
+    group.add_argument("--seed", type=int, default=0, help="another seed, other walks (0)")
+
+
+def _add_output_arguments(group: Any) -> None:
+    group.add_argument("--out", type=Path, metavar="DIR", help="bags, with the truth beside them")
+    group.add_argument("--one-bag", action="store_true", help="the protocol as one recording, with the ways back")
+    group.add_argument("--storage", choices=("mcap", "sqlite3"), default="mcap", help="file format of the bags (mcap)")
+    group.add_argument("--overwrite", action="store_true", help="replace older bags of the same name")
+    group.add_argument("--walks-csv", type=Path, metavar="FILE", help="true walks: walk_id,t,x,y")
+    group.add_argument("--labels-csv", type=Path, metavar="FILE", help="walk_id,origin,destination,start,end")
+    group.add_argument("--export-map", type=Path, metavar="FILE", help="map in map_server's format, .yaml beside .pgm")
+    group.add_argument("--export-places", type=Path, metavar="FILE", help="the places of the house")
+
+
+def _positive(kind: type) -> Any:
+    def read(text: str) -> Any:
+        value = kind(text)
+        if not 0 < value < 1e9:
+            raise argparse.ArgumentTypeError(f"expected a number above 0, got {text}")
+        return value
+
+    read.__name__ = "number"
+    return read
+
+
+def run(args: argparse.Namespace) -> int:
+    """Simulate and write what was asked for."""
+    from svfm_ros.sim.house import load_house
+
+    if not any((args.out, args.walks_csv, args.labels_csv, args.export_map, args.export_places)):
+        raise UsageError(
+            "expected something to write: --out, --walks-csv, --labels-csv, --export-map or --export-places"
+        )
+    if args.one_bag and (args.walks or args.days or args.minutes):
+        raise UsageError("expected --one-bag with the protocol alone: --days and --minutes are one bag anyway")
+    config = _config(args)
+    house = load_house(args.house)
+    _export(args, house, config)
+    if not any((args.out, args.walks_csv, args.labels_csv)):
+        return 0
+    began = time.perf_counter()
+    walks = _walks(args, house, config)
+    walked_s = time.perf_counter() - began
+    written = _write_bags(args, house, config, walks) if args.out else _Written()
+    _write_truth(args, walks)
+    _report(args, house, walks, walked_s, written)
+    return 0
+
+
+def _config(args: argparse.Namespace) -> "SimConfig":
+    from svfm_ros.config.options import load_yaml
+    from svfm_ros.config.sim_config import SimConfig
+
+    config = load_yaml(SimConfig, args.config) if args.config else SimConfig()
+    off = {e: False for e in _EFFECTS if args.ideal or getattr(args, f"no_{e}")}
+    habits = {"profile": args.profile, "dwell_s": args.dwell}
+    return replace(
+        config,
+        lidar=replace(config.lidar, **off),
+        habits=replace(config.habits, **{k: v for k, v in habits.items() if v is not None}),
+    )
+
+
+def _export(args: argparse.Namespace, house: "House", config: "SimConfig") -> None:
+    if args.export_map:
+        from svfm_ros.mapio import save_map
+        from svfm_ros.sim.floor_plan import floor_plan
+
+        if args.export_map.suffix != ".yaml":
+            raise UsageError(f"expected a map's name that ends in .yaml, got {args.export_map}")
+        save_map(floor_plan(house, config.lidar.height_m), args.export_map)
+    if args.export_places:
+        from svfm_ros.sim.truth import write_places
+
+        write_places(house, args.export_places)
+
+
+def _walks(args: argparse.Namespace, house: "House", config: "SimConfig") -> "list[LabelledWalk]":
+    from svfm_ros.sim.walker import simulate_days, simulate_habit, simulate_protocol
+
+    if args.walks:
+        return simulate_habit(house, config.walker, args.seed, args.walks, habits=config.habits)
+    if not _days(args):
+        return simulate_protocol(
+            house, config.walker, args.seed, args.repeats, habits=config.habits, and_back=args.one_bag
+        )
+    walks = simulate_days(house, config.walker, args.seed, _days(args), config.habits, args.start_hour)
+    if not walks:
+        raise UsageError("expected time for at least one walk, got none: try more --minutes or a shorter --dwell")
+    return walks
+
+
+def _write_truth(args: argparse.Namespace, walks: "list[LabelledWalk]") -> None:
+    from svfm_ros.sim.truth import write_labels_csv, write_walks_csv
+
+    for path in (args.walks_csv, args.out and args.out / "walks.csv"):
+        if path:
+            write_walks_csv(walks, path)
+    for path in (args.labels_csv, args.out and args.out / "labels.csv"):
+        if path:
+            write_labels_csv(walks, path)
+
+
+def _write_bags(args: argparse.Namespace, house: "House", config: "SimConfig", walks: "list[LabelledWalk]") -> _Written:
+    from svfm_ros.config.options import dump_yaml
+    from svfm_ros.sim.sim_recording import Recorder
+
+    recorder = Recorder(house, config)
+    recordings = _recordings(args, recorder, config, walks)
+    in_the_way = [r.name for r in recordings if (args.out / r.name).exists()]
+    if in_the_way and not args.overwrite:
+        raise UsageError(f"expected a new folder, got {args.out} with the bag {in_the_way[0]}; --overwrite replaces it")
+    args.out.mkdir(parents=True, exist_ok=True)
+    dump_yaml(config, args.out / "simulation.yaml")
+    began = time.perf_counter()
+    scans = 0
+    with progress() as bar:
+        task = bar.add_task("recording", total=sum(recorder.count(r) for r in recordings), note="")
+        for recording in recordings:
+            bar.update(task, note=recording.name)
+            scans += recorder.write(
+                recording, args.out / recording.name, args.storage, args.overwrite, lambda: bar.advance(task)
+            )
+    recorded_s = sum(r.motion.duration_s for r in recordings)
+    return _Written(len(recordings), scans, recorded_s, time.perf_counter() - began)
+
+
+def _recordings(
+    args: argparse.Namespace, recorder: "Recorder", config: "SimConfig", walks: "list[LabelledWalk]"
+) -> "list[Recording]":
+    from svfm_ros.sim.walker import span_of_days
+
+    if _days(args):
+        span = span_of_days(config.habits, _days(args), args.start_hour)
+        return [recorder.all_in_one(walks, args.seed, span_ns=span)]
+    return [recorder.all_in_one(walks, args.seed)] if args.one_bag else recorder.one_per_walk(walks, args.seed)
+
+
+def _days(args: argparse.Namespace) -> float:
+    return float(args.days or (args.minutes or 0.0) / (24.0 * 60.0))
+
+
+def _report(
+    args: argparse.Namespace, house: "House", walks: "list[LabelledWalk]", walked_s: float, written: _Written
+) -> None:
+    ends = [w.destination for w in walks]
+    figures: dict[str, Any] = {
+        "house": house.name,
+        "seed": args.seed,
+        "walks": len(walks),
+        "walks_by_destination": {n: ends.count(n) for n in house.places.names if n in ends},
+        "walks_took_s": round(walked_s, 3),
+    }
+    if args.out:
+        figures |= {f.name: getattr(written, f.name) for f in fields(written)}
+        figures |= {"times_real_time": written.recorded_s / max(written.took_s, 1e-9), "out": str(args.out)}
+    if args.json:
+        print_json(figures)
+        return
+    figures["walks_by_destination"] = ", ".join(f"{n} {k}" for n, k in figures["walks_by_destination"].items())
+    shown = {k.replace("_", " "): f"{v:.1f}" if isinstance(v, float) else v for k, v in figures.items()}
+    print_table("simulated", ("what", "value"), shown.items())

@@ -1,0 +1,1 @@
+"""Every picture: maps, floor plans, forecasts, films; with ``experiments`` the only place that imports matplotlib."""

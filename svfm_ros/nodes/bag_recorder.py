@@ -1,0 +1,128 @@
+"""Records every topic into a bag, for machines without ``ros2 bag``: raw bytes in, MCAP out.
+
+Topics are looked for again and again, so that late ones are recorded as well; how each was offered is kept, so that a
+replay latches what was latched.
+"""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from rclpy.qos import DurabilityPolicy, QoSProfile, ReliabilityPolicy
+
+from svfm_ros.config.node_config import BagRecorderConfig
+from svfm_ros.errors import UsageError
+from svfm_ros.nodes.messages.message_types import message_class
+from svfm_ros.nodes.runtime.configured_node import ConfiguredNode
+from svfm_ros.pipeline.worker import Worker
+
+__all__ = ["BagRecorder", "make"]
+
+_NOT_RECORDED = frozenset({"/parameter_events", "/rosout"})
+_DEPTH = 1000
+
+
+class BagRecorder(ConfiguredNode[BagRecorderConfig]):
+    """Writes in a thread of its own; the bag is whole once the node is closed."""
+
+    def __init__(self, **node_options: Any) -> None:
+        super().__init__("recorder", BagRecorderConfig, **node_options)
+        from rosbags.rosbag2 import StoragePlugin, Writer
+        from rosbags.typesys import Stores, get_typestore
+
+        path = Path(self.config.bag).expanduser()
+        if not self.config.bag or path.exists():
+            raise UsageError(f"expected the name of a new bag, got {self.config.bag!r}")
+        self._types: Any = get_typestore(Stores.ROS2_JAZZY)
+        self._writer: Any = Writer(path, version=9, storage_plugin=StoragePlugin.MCAP)
+        self._writer.open()
+        self._seen: set[str] = set()
+        self._early: list[tuple[Any, bytes]] = []  # what came before the simulated clock did
+        self._worker = Worker("record", self._write, capacity=self.config.inbox, on_error=self._say, on_drop=self._lost)
+        self.create_timer(self.config.look_s, self._look, clock=self._steady_clock())
+        self._look()
+
+    def close(self) -> None:
+        """Write what still waits, finish the bag and leave the graph."""
+        self._worker.stop(timeout_s=10.0, finish=True)
+        self._writer.close()
+        super().close()
+
+    def _steady_clock(self) -> Any:
+        """Simulated time may stand still; looking for topics must not."""
+        from rclpy.clock import Clock, ClockType
+
+        return Clock(clock_type=ClockType.STEADY_TIME)
+
+    def _say(self, error: Exception) -> None:
+        self.get_logger().error(f"a message could not be recorded: {error}", throttle_duration_sec=5.0)
+
+    def _lost(self, _item: object, count: int) -> None:
+        self.get_logger().warning(f"{count} messages were not recorded: writing is too slow", throttle_duration_sec=5.0)
+
+    def _look(self) -> None:
+        for topic, kinds in self.get_topic_names_and_types():
+            if topic not in self._seen and topic not in _NOT_RECORDED and self.count_publishers(topic):
+                self._seen.add(topic)
+                self._subscribe(topic, kinds[0])
+
+    def _subscribe(self, topic: str, msgtype: str) -> None:
+        kind = message_class(msgtype)
+        if kind is None or msgtype not in self._types.fielddefs:
+            self.get_logger().warning(f"{topic} is not recorded: its type {msgtype} is not known here")
+            return
+        qos = self._offered(topic)
+        connection = self._writer.add_connection(
+            topic, msgtype, typestore=self._types, offered_qos_profiles=[_as_recorded(qos)]
+        )
+        self.create_subscription(kind, topic, self._receiver(connection), qos, raw=True)
+
+    def _receiver(self, connection: Any) -> Callable[[bytes], None]:
+        return lambda data: self._receive(connection, data)
+
+    def _offered(self, topic: str) -> QoSProfile:
+        """The strictest service that every publisher of the topic gives."""
+        offers = [info.qos_profile for info in self.get_publishers_info_by_topic(topic)]
+        qos = QoSProfile(depth=_DEPTH, reliability=ReliabilityPolicy.BEST_EFFORT)
+        if all(o.reliability == ReliabilityPolicy.RELIABLE for o in offers):
+            qos.reliability = ReliabilityPolicy.RELIABLE
+        if all(o.durability == DurabilityPolicy.TRANSIENT_LOCAL for o in offers):
+            qos.durability = DurabilityPolicy.TRANSIENT_LOCAL
+        return qos
+
+    def _receive(self, connection: Any, data: bytes) -> None:
+        now_ns = self.get_clock().now().nanoseconds
+        if now_ns == 0:
+            self._early.append((connection, data))
+            return
+        for early in self._early:
+            self._worker.put((*early, now_ns))
+        self._early.clear()
+        self._worker.put((connection, data, now_ns))
+
+    def _write(self, item: tuple[Any, bytes, int]) -> None:
+        connection, data, now_ns = item
+        self._writer.write(connection, now_ns, data)
+
+
+make = BagRecorder
+
+
+def _as_recorded(qos: QoSProfile) -> Any:
+    """The same in the words of a bag's metadata."""
+    from rosbags.interfaces import Qos, QosDurability, QosHistory, QosLiveliness, QosReliability, QosTime
+
+    forever = QosTime(9223372036, 854775807)
+    reliable = qos.reliability == ReliabilityPolicy.RELIABLE
+    latched = qos.durability == DurabilityPolicy.TRANSIENT_LOCAL
+    return Qos(
+        QosHistory.KEEP_LAST,
+        _DEPTH,
+        QosReliability.RELIABLE if reliable else QosReliability.BEST_EFFORT,
+        QosDurability.TRANSIENT_LOCAL if latched else QosDurability.VOLATILE,
+        forever,
+        forever,
+        QosLiveliness.AUTOMATIC,
+        forever,
+        False,
+    )

@@ -1,0 +1,1 @@
+"""ROS messages from and to the types of ``svfm_ros.types``."""

@@ -1,0 +1,88 @@
+"""PointCloud2 as a sweep: the points of a flat LiDAR, sorted into beams by their bearing.
+
+Uses ``sensor_msgs_py`` where it is installed and reads the bytes itself where it is not.
+"""
+
+import math
+
+import numpy as np
+from numpy.typing import NDArray
+from sensor_msgs.msg import PointCloud2, PointField
+
+from svfm_ros.errors import DataError
+from svfm_ros.nodes.messages.convert import stamp_ns
+from svfm_ros.types import Scan
+
+__all__ = ["from_point_cloud", "read_xyz"]
+
+Array = NDArray[np.float64]
+
+_TYPES = {
+    PointField.INT8: "i1",
+    PointField.UINT8: "u1",
+    PointField.INT16: "i2",
+    PointField.UINT16: "u2",
+    PointField.INT32: "i4",
+    PointField.UINT32: "u4",
+    PointField.FLOAT32: "f4",
+    PointField.FLOAT64: "f8",
+}
+
+
+def from_point_cloud(
+    message: PointCloud2, beams: int, range_min_m: float, range_max_m: float, z_min_m: float, z_max_m: float
+) -> Scan:
+    """The nearest point within the slab of heights for each of ``beams`` bearings; NaN where there is none."""
+    points = read_xyz(message)
+    flat = points[(points[:, 2] >= z_min_m) & (points[:, 2] <= z_max_m), :2]
+    distance = np.hypot(flat[:, 0], flat[:, 1])
+    keep = (distance >= range_min_m) & (distance <= range_max_m)
+    step = 2 * math.pi / beams
+    bearing = np.arctan2(flat[keep, 1], flat[keep, 0])
+    beam = np.rint((bearing + math.pi) / step).astype(int) % beams
+    nearest = np.full(beams, np.inf)
+    np.minimum.at(nearest, beam, distance[keep])
+    nearest[np.isinf(nearest)] = np.nan
+    ranges = nearest.astype(np.float32)
+    return Scan(stamp_ns(message.header.stamp), ranges, -math.pi, step, range_min_m, range_max_m)
+
+
+def read_xyz(message: PointCloud2) -> Array:
+    """Points ``(N, 3)`` without NaN; a cloud without z lies at height 0."""
+    names = {f.name for f in message.fields}
+    if not {"x", "y"} <= names:
+        raise DataError(f"expected a PointCloud2 with fields x and y, got {', '.join(sorted(names)) or 'none'}")
+    wanted = ["x", "y", "z"] if "z" in names else ["x", "y"]
+    records = _read_records(message, wanted)
+    points = np.zeros((len(records), 3))
+    for i, name in enumerate(wanted):
+        points[:, i] = records[name]
+    return points[np.isfinite(points).all(axis=1)]
+
+
+def _read_records(message: PointCloud2, names: list[str]) -> NDArray[np.void]:
+    try:
+        from sensor_msgs_py import point_cloud2
+    except ImportError:
+        return _read_bytes(message, names)
+    return np.asarray(point_cloud2.read_points(message, field_names=names)).ravel()
+
+
+def _read_bytes(message: PointCloud2, names: list[str]) -> NDArray[np.void]:
+    """The same without ``sensor_msgs_py``: a view of the bytes with one record per point."""
+    order = ">" if message.is_bigendian else "<"
+    by_name = {f.name: f for f in message.fields}
+    dtype = np.dtype(
+        {
+            "names": names,
+            "formats": [order + _TYPES[by_name[n].datatype] for n in names],
+            "offsets": [by_name[n].offset for n in names],
+            "itemsize": message.point_step,
+        }
+    )
+    data = np.frombuffer(bytes(message.data), dtype=np.uint8)
+    width, height, row_step = message.width, message.height, message.row_step
+    if len(data) < height * row_step or row_step < width * message.point_step:
+        raise DataError(f"expected {width} x {height} points of {message.point_step} bytes, got {len(data)} bytes")
+    rows = data[: height * row_step].reshape(height, row_step)[:, : width * message.point_step]
+    return np.ascontiguousarray(rows).view(dtype).ravel()

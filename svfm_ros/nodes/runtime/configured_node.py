@@ -1,0 +1,64 @@
+"""What every node of ours shares: parameters from a config, and one way to be closed."""
+
+from collections.abc import Collection
+from typing import Any, Generic, TypeVar
+
+from rclpy.impl.rcutils_logger import RcutilsLogger
+from rclpy.logging import LoggingSeverity, get_logger
+from rclpy.node import Node
+from rclpy.task import Future
+
+from svfm_ros.config.node_config import NODE_CONFIGS
+from svfm_ros.nodes.runtime.parameters import Parameters, parameter_names
+
+__all__ = ["ConfiguredNode"]
+
+T = TypeVar("T")
+
+
+class ConfiguredNode(Node, Generic[T]):
+    """A node whose parameters are the options of ``config_class``.
+
+    ``node_options`` go to rclpy's ``Node`` as they are (namespace, context, parameter_overrides, cli_args), so that the
+    same class serves a process of its own and a composition.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        config_class: type[T],
+        *,
+        live_sections: Collection[str] = (),
+        **node_options: Any,
+    ) -> None:
+        super().__init__(name, **node_options)
+        self.done = Future()  # set when the node has nothing left to do, or cannot go on
+        try:
+            self.parameters: Parameters[T] = Parameters(self, config_class, live_sections, _names_of_all_nodes())
+        except BaseException:
+            self.destroy_node()
+            raise
+
+    @property
+    def config(self) -> T:
+        """As the parameters say it now."""
+        return self.parameters.config
+
+    def get_logger(self) -> RcutilsLogger:
+        """The node's logger while it can be heard; threads may have something to say when the context is gone."""
+        return super().get_logger() if self.context.ok() else _unheard()
+
+    def close(self) -> None:
+        """Stop what runs beside the callbacks and leave the graph; nodes with threads or files extend this."""
+        self.destroy_node()
+
+
+def _unheard() -> RcutilsLogger:
+    logger = get_logger("svfm_ros.unheard")
+    logger.set_level(LoggingSeverity.FATAL)
+    return logger
+
+
+def _names_of_all_nodes() -> frozenset[str]:
+    """A parameters file may give one value to all nodes at once (``/**``), whether each knows it or not."""
+    return frozenset(name for config in NODE_CONFIGS.values() for name in parameter_names(config))

@@ -1,0 +1,126 @@
+"""The whole graph in one process, for machines without the ``launch`` packages.
+
+Each node has a thread that spins it. A node that breaks is made anew, as launch would start its process again; one
+whose input is not usable says why in one line and stays away, and the others go on.
+"""
+
+import contextlib
+import gc
+import importlib
+import shutil
+import signal
+import subprocess
+import threading
+import time
+import traceback
+from collections.abc import Iterator
+from typing import Any
+
+from rclpy.executors import ExternalShutdownException
+from rclpy.parameter import Parameter
+from rclpy.utilities import get_default_context
+
+from svfm_ros.errors import SvfmError, UsageError
+from svfm_ros.nodes.runtime.configured_node import ConfiguredNode
+from svfm_ros.nodes.runtime.graph_description import RESPAWN_S, GraphPlan, NodePlan, has_screen
+from svfm_ros.nodes.runtime.lifetime import ros_context, say, spin
+
+__all__ = ["run_graph"]
+
+_LOOK_S = 0.2
+_JOIN_S = 10.0
+
+
+def run_graph(plan: GraphPlan) -> int:
+    """Run all nodes until interrupted, or until the bag has ended where that was asked for; returns the exit code."""
+    with ros_context([]) as stop, _rviz(plan):
+        recorder = (
+            [NodePlan("recorder", {"bag": str(plan.record), "use_sim_time": plan.use_sim_time})] if plan.record else []
+        )
+        hosts = [_Host(plan, node) for node in (*recorder, *plan.nodes)]
+        stop.settle()
+        _wait(plan, hosts)
+        get_default_context().try_shutdown()
+        for host in hosts:
+            host.thread.join(_JOIN_S)
+    return 128 + stop.number if stop.number else max((host.code for host in hosts), default=0)
+
+
+def _wait(plan: GraphPlan, hosts: list["_Host"]) -> None:
+    context = get_default_context()
+    while context.ok() and any(h.thread.is_alive() for h in hosts):
+        player = next((h for h in hosts if h.plan.name == "player"), None)
+        if plan.end_with_bag and player is not None and not player.thread.is_alive():
+            return
+        time.sleep(_LOOK_S)
+
+
+class _Host:
+    """One node and the thread it lives in."""
+
+    # Making a node touches state that all nodes of a process share.
+    _making = threading.Lock()
+
+    def __init__(self, graph: GraphPlan, plan: NodePlan) -> None:
+        self.plan = plan
+        self.code = 0
+        self._graph = graph
+        self.thread = threading.Thread(target=self._run, name=plan.name, daemon=True)
+        self.thread.start()
+
+    def _run(self) -> None:
+        context = get_default_context()
+        while context.ok():
+            try:
+                spin(self._make())
+                return
+            except SvfmError as error:
+                say(f"{self.plan.name}: {error}")
+                self.code = 2
+                return
+            except ExternalShutdownException:
+                return
+            except Exception:
+                if not context.ok():
+                    return
+                say(f"{self.plan.name} broke and is started again:\n{traceback.format_exc()}")
+                gc.collect()  # a node that was half made leaves the graph only when nothing holds it any more
+                time.sleep(RESPAWN_S)
+
+    def _make(self) -> ConfiguredNode[Any]:
+        try:
+            module = importlib.import_module(f"svfm_ros.nodes.{self.plan.name}")
+        except ImportError as error:
+            raise UsageError(f"cannot be loaded: {error}") from error
+        remappings = [word for old, new in self.plan.remappings for word in ("-r", f"{old}:={new}")]
+        with self._making:
+            made: ConfiguredNode[Any] = module.make(
+                namespace=self._graph.namespace or None,
+                cli_args=["--ros-args", "--params-file", str(self._graph.params_file), *remappings],
+                use_global_arguments=False,
+                parameter_overrides=[Parameter(k, value=v) for k, v in self.plan.parameters.items()],
+            )
+        return made
+
+
+@contextlib.contextmanager
+def _rviz(plan: GraphPlan) -> Iterator[None]:
+    """RViz beside the graph where it is installed and there is a screen; closing it ends nothing else."""
+    program = shutil.which("rviz2")
+    if not plan.rviz or program is None or not has_screen():
+        if plan.rviz:
+            say("RViz is not opened: " + ("there is no screen" if program else "rviz2 is not installed"))
+        yield
+        return
+    window = subprocess.Popen([program, "-d", str(plan.rviz_config), "-f", plan.fixed_frame, *_ros_arguments(plan)])
+    try:
+        yield
+    finally:
+        window.send_signal(signal.SIGINT)
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            window.wait(_JOIN_S)
+
+
+def _ros_arguments(plan: GraphPlan) -> list[str]:
+    namespace = ["-r", f"__ns:={plan.namespace}"] if plan.namespace else []
+    return ["--ros-args", *namespace, "-p", f"use_sim_time:={str(plan.use_sim_time).lower()}"]

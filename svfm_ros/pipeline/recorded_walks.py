@@ -1,0 +1,188 @@
+"""Walks out of recordings of scans: through SLAM, cut where the wearer rests, laid into one house.
+
+The first recording that holds a walk lays down the frame of the house, unless a map or walks placed before do. Every
+later walk is aligned to what is known of the house, and extends it. A walk that cannot be placed with certainty is
+refused, by name and with the reason; it would teach the model nonsense.
+"""
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from svfm_ros.errors import DataError
+from svfm_ros.progress import progress
+
+if TYPE_CHECKING:
+    from svfm_ros.slam.trajectory import Trajectory
+    from svfm_ros.sources import ScanSource
+    from svfm_ros.types import Alignment, OccupancyGrid, Scan, Walk
+    from svfm_ros.walks.reference_map import ReferenceMap
+    from svfm_ros.walks.segmentation import WalkCut
+    from svfm_ros.walks.walk_store import WalkStore
+
+__all__ = ["PlacedWalks", "Refused", "as_recordings", "house_of", "keep_walks", "place_recordings"]
+
+_BAG_ENDINGS = (".mcap", ".db3", ".bag")
+_LOG_ENDINGS = (".rawlog", ".log", ".clf", ".npz")
+_RESIDENT = "resident"
+
+
+@dataclass(frozen=True, slots=True)
+class Refused:
+    """A recording or a walk that is of no use, and why."""
+
+    name: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class PlacedWalks:
+    """What came out of recordings: walks as recorded, where each belongs, and what had to be left out."""
+
+    walks: "tuple[Walk, ...]"  # each in the frame of its recording
+    alignments: "tuple[Alignment, ...]"  # one for each, accepted or not
+    refused: tuple[Refused, ...]
+
+    @property
+    def placed(self) -> "list[Walk]":
+        """The accepted walks, in the frame of the house."""
+        pairs = zip(self.walks, self.alignments, strict=True)
+        return [walk.placed(a.T_house_walk) for walk, a in pairs if a.accepted]
+
+
+def as_recordings(paths: Sequence[Path]) -> list[Path] | None:
+    """The recordings among what was typed, folders of recordings opened; None where it is no recording at all."""
+    found = [_recordings_at(path) for path in paths]
+    if not any(found):
+        return None
+    for path, some in zip(paths, found, strict=True):
+        if not some:
+            raise DataError(f"expected recordings of scans, or one walk store or CSV file, got {path} among recordings")
+    return [recording for some in found for recording in some]
+
+
+def _recordings_at(path: Path) -> list[Path]:
+    """The path itself if it is a recording, what lies in it if it is a folder of them."""
+    if not path.is_dir():
+        return [path] if path.is_file() and _is_recording(path) else []
+    if (path / "metadata.yaml").exists():
+        return [path]
+    inside = sorted(path.iterdir())
+    parts = [p for p in inside if p.suffix in (".mcap", ".db3")]
+    if parts:
+        return parts if len(parts) > 1 else [path]
+    return [p for p in inside if _is_recording(p)]
+
+
+def _is_recording(path: Path) -> bool:
+    if path.is_dir():
+        return (path / "metadata.yaml").exists() or any(p.suffix in _BAG_ENDINGS for p in path.iterdir())
+    plain = path.with_suffix("") if path.suffix == ".gz" else path
+    return plain.suffix in _BAG_ENDINGS + _LOG_ENDINGS
+
+
+def place_recordings(
+    paths: Sequence[Path], resident: str | None = None, house: "ReferenceMap | None" = None
+) -> PlacedWalks:
+    """SLAM, cut and align all recordings; ``house`` is what is known already of the house they belong to."""
+    from svfm_ros.walks.align import align_walks
+    from svfm_ros.walks.reference_map import ReferenceMap
+
+    walks: dict[str, Walk] = {}
+    alignments: list[Alignment] = []
+    refused: list[Refused] = []
+    for i, path in enumerate(paths, 1):
+        try:
+            mapped = _map(path, f"mapping {i} of {len(paths)}")
+            found = _cut(mapped, resident or _RESIDENT)
+        except DataError as error:
+            refused.append(Refused(str(path), str(error)))
+            continue
+        if not found:
+            refused.append(Refused(str(path), "expected a walk, got a wearer who hardly moved"))
+        elif house is None:
+            house = ReferenceMap.from_grid(_grid(mapped))
+            alignments = [_where_it_is(walk) for walk in found]
+        refused += [Refused(str(path), f"walk {w.walk_id} is there already") for w in found if w.walk_id in walks]
+        walks |= {walk.walk_id: walk for walk in found if walk.walk_id not in walks}
+    rest = list(walks.values())[len(alignments) :]
+    if rest and house is not None:
+        with progress() as bar:
+            task = bar.add_task("placing", total=len(rest), note="")
+            alignments += align_walks(rest, house, extend=True, on_walk=lambda _: bar.advance(task)).alignments
+    refused += [Refused(a.walk_id, a.reason) for a in alignments if not a.accepted]
+    return PlacedWalks(tuple(walks.values()), tuple(alignments), tuple(refused))
+
+
+@dataclass(frozen=True, slots=True)
+class _Mapped:
+    """A recording and the way through it."""
+
+    source: "ScanSource"
+    trajectory: "Trajectory"
+
+
+def _map(path: Path, title: str) -> _Mapped:
+    from svfm_ros.slam.offline import run_slam
+    from svfm_ros.sources import open_scans
+
+    source = open_scans(path)
+    with progress() as bar:
+        task = bar.add_task(title, total=source.count, note=path.name)
+        done = run_slam(source, on_scan=lambda *_: bar.advance(task))
+    if len(done.trajectory) < 2:
+        why = ", ".join(f"{n} x {reason}" for reason, n in done.reasons.items()) or "there was one scan only"
+        raise DataError(f"no map could be made: {why}")
+    return _Mapped(source, done.trajectory)
+
+
+def _cut(mapped: _Mapped, resident: str) -> "list[Walk]":
+    """Its walks; what was seen while nobody walked is not kept in memory."""
+    from svfm_ros.slam.offline import seen_points
+    from svfm_ros.walks.segmentation import cut_walks
+    from svfm_ros.walks.walk_recorder import take_walk
+
+    stamps, poses = mapped.trajectory.stamps_ns, mapped.trajectory.poses
+    cuts = cut_walks(stamps, poses)
+    seen = seen_points(_within(mapped.source, cuts), mapped.trajectory)
+    return [take_walk(cut, resident, stamps, poses, seen.get) for cut in cuts]
+
+
+def _within(scans: "Iterable[Scan]", cuts: "Sequence[WalkCut]") -> "Iterator[Scan]":
+    """The scans that belong to a walk."""
+    for scan in scans:
+        if any(cut.start_ns <= scan.stamp_ns <= cut.end_ns for cut in cuts):
+            yield scan
+
+
+def _grid(mapped: _Mapped) -> "OccupancyGrid":
+    from svfm_ros.slam.offline import draw_grid
+
+    return draw_grid(mapped.source, mapped.trajectory)
+
+
+def _where_it_is(walk: "Walk") -> "Alignment":
+    from svfm_ros.types import Alignment, Pose2
+
+    return Alignment(walk.walk_id, Pose2(), None, True, "recorded while the house's map was made")
+
+
+def house_of(store: "WalkStore") -> "ReferenceMap | None":
+    """What the placed walks of a store saw of their house; None where nothing was placed or nothing seen."""
+    from svfm_ros.walks.reference_map import ReferenceMap
+
+    house = None
+    for walk in store.placed_walks():
+        if len(walk.points):
+            house = ReferenceMap.from_walk(walk) if house is None else house.extended(walk)
+    return house
+
+
+def keep_walks(store: "WalkStore", found: PlacedWalks) -> int:
+    """Put new walks into a store, refused ones too: they may be placed later. Returns how many are new."""
+    new = [walk for walk in found.walks if walk.walk_id not in store]
+    store.add_all(new)
+    fresh = {walk.walk_id for walk in new}
+    store.set_alignments([a for a in found.alignments if a.walk_id in fresh])
+    return len(new)

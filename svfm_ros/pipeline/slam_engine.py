@@ -1,0 +1,129 @@
+"""Which engine places the scans: SLAM, or localisation where a map is given."""
+
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from svfm_ros.config.node_config import SlamNodeConfig
+from svfm_ros.config.slam_config import SlamConfig
+from svfm_ros.mapio import load_map
+from svfm_ros.pipeline.map_drawer import MapDrawer
+from svfm_ros.pipeline.tracking import Engine
+from svfm_ros.slam.keyframes import KeyframeView
+from svfm_ros.slam.localise import Localiser
+from svfm_ros.slam.saved_state import SlamState
+from svfm_ros.slam.slam import Slam
+from svfm_ros.types import OccupancyGrid, Scan
+
+__all__ = ["Engines", "given_map", "keyframes_of", "warm_up"]
+
+
+class Engines:
+    """Makes engines: in ``grid`` where a map is given, otherwise mapping.
+
+    ``kept`` is the map of before, to go on with. With ``keeps_map`` a recording that begins again goes on with the map
+    so far; otherwise it begins with an empty one.
+    """
+
+    def __init__(
+        self,
+        config: SlamConfig,
+        grid: OccupancyGrid | None = None,
+        *,
+        kept: SlamState | None = None,
+        keeps_map: bool = False,
+        background: bool = False,
+    ) -> None:
+        self._config, self._grid, self._kept = config, grid, kept
+        self._keeps_map, self._background = keeps_map, background
+
+    def first(self) -> Engine:
+        """The one to begin with; it knows where the wearer was last, but not how they came there."""
+        kept, self._kept = self._kept, None
+        return self.empty() if kept is None else self._resumed(_without_scans(kept, 1))
+
+    def again(self, before: Engine) -> tuple[Engine, bool]:
+        """For a time that begins anew, and whether the map is still that of ``before``."""
+        if self._keeps_map and isinstance(before, Slam) and len(before.state()):
+            return self._resumed(_without_scans(before.state(), 0)), True
+        return self.empty(), self._grid is not None
+
+    def empty(self) -> Engine:
+        """One that knows nothing but what is given."""
+        if self._grid is not None:
+            return Localiser(self._grid, self._config)
+        return Slam(self._config, background=self._background)
+
+    def _resumed(self, state: SlamState) -> Slam:
+        return Slam.resumed(state, self._config, background=self._background)
+
+
+def _without_scans(state: SlamState, last: int) -> SlamState:
+    """The map without the scans between its keyframes, but for the last few: walks are cut from what comes now."""
+    rows = slice(len(state.scan_stamps_ns) - last, None)
+    return replace(
+        state,
+        scan_stamps_ns=state.scan_stamps_ns[rows],
+        scan_keyframes=state.scan_keyframes[rows],
+        scan_poses=state.scan_poses[rows],
+    )
+
+
+def given_map(config: SlamNodeConfig) -> OccupancyGrid | None:
+    """The map to find oneself in, if there is one."""
+    return load_map(Path(config.map).expanduser()) if config.map else None
+
+
+def keyframes_of(engine: Engine) -> tuple[KeyframeView, ...] | None:
+    """What the map is drawn from; ``None`` where the engine makes none."""
+    return tuple(engine.keyframes()) if isinstance(engine, Slam) else None
+
+
+def warm_up(config: SlamNodeConfig) -> None:
+    """Map a room, close a loop in it and find oneself on the map, so that everything is compiled before the first scan.
+
+    Compiling keeps all threads of the process waiting: scans that come in meanwhile would be lost.
+    """
+    small = replace(config.slam, local_keyframes=8, submap_keyframes=8, loop_every=2)  # a few steps make a loop
+    slam = Slam(small)
+    scans = list(_rounds_of_a_room())
+    for scan in scans:
+        slam.add_scan(scan)
+    slam.finish()
+    grid = MapDrawer(config.raster).draw(slam.keyframes())
+    if config.map:
+        localiser = Localiser(grid, config.slam)
+        for scan in scans:
+            localiser.add_scan(scan)
+        localiser.finish()
+
+
+_ROOM_M = np.array([[5.0], [4.0]]), np.array([[-4.0], [-2.5]])  # walls ahead and behind: it looks alike from nowhere
+_ROUND_M = 1.5  # radius of the walk
+_ROUND = 40  # scans
+_ROUNDS = 2
+_BEAMS = 180
+_NO_TIME_S = 1e-7  # from beam to beam: a sweep that is undistorted, but by nothing
+
+
+def _rounds_of_a_room() -> Iterator[Scan]:
+    """What a LiDAR sees that is carried around in a room with a pillar."""
+    bearings = 2 * np.pi / _BEAMS * np.arange(_BEAMS) - np.pi
+    for k in range(_ROUND * _ROUNDS):
+        turned = 2 * np.pi * k / _ROUND
+        at = _ROUND_M * np.array([np.sin(turned), -np.cos(turned)])
+        along = np.stack([np.cos(bearings + turned), np.sin(bearings + turned)])  # (2, beams)
+        with np.errstate(divide="ignore"):
+            walls = ((np.where(along > 0, *_ROOM_M) - at[:, None]) / along).min(0)
+        ranges = np.minimum(walls, _to_pillar(at, along)).astype(np.float32)
+        yield Scan(k * 100_000_000 + 1, ranges, -np.pi, 2 * np.pi / _BEAMS, 0.1, 12.0, 0.1, _NO_TIME_S)
+
+
+def _to_pillar(at: NDArray[np.float64], along: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Ranges (beams,) to a pillar in the middle, of half the radius of the walk; infinite beside it."""
+    b, c = at @ along, at @ at - (0.5 * _ROUND_M) ** 2
+    hit = (b * b > c) & (b < 0)
+    return np.where(hit, -b - np.sqrt(np.maximum(b * b - c, 0.0)), np.inf)

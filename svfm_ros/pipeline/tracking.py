@@ -1,0 +1,205 @@
+"""From scans to poses and walks: SLAM and the walk recorder, side by side. No ROS in here.
+
+A walk is cut from the *optimised* trajectory when it has ended. When time goes back (a bag that begins again), the open
+walk is closed and everything starts over, on the map so far if that is kept: stamps join scans, poses and walks.
+"""
+
+from collections import Counter, OrderedDict
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from svfm_ros import geometry
+from svfm_ros.clock import NS_PER_S
+from svfm_ros.config.node_config import SlamNodeConfig
+from svfm_ros.errors import DataError
+from svfm_ros.types import Pose2, Scan, SlamUpdate, Walk
+from svfm_ros.walks.segmentation import WalkCut
+from svfm_ros.walks.walk_recorder import WalkRecorder, take_walk
+
+__all__ = ["Engine", "EngineMaker", "Poses", "Tracked", "Tracking"]
+
+Array = NDArray[np.float64]
+
+_BACK_NS = 1 * NS_PER_S  # stamps that go back by more than this mean that time began anew
+_POINTS_EVERY_NS = NS_PER_S // 4  # what the LiDAR saw is kept for a walk so often
+
+
+class Poses(Protocol):
+    """A trajectory: stamps ``(T,)`` and poses ``(T, 3)`` of the sensor."""
+
+    @property
+    def stamps_ns(self) -> NDArray[np.int64]:
+        """In order of arrival."""
+
+    @property
+    def poses(self) -> Array:
+        """T_map_sensor."""
+
+
+class Engine(Protocol):
+    """What places scans: SLAM, or localisation in a given map."""
+
+    counters: Counter[str]
+
+    def add_scan(self, scan: Scan) -> SlamUpdate:
+        """Place one scan."""
+
+    def trajectory(self) -> Poses:
+        """All scans placed so far, as they are believed now."""
+
+    def finish(self) -> None:
+        """Settle and stop what works beside."""
+
+
+class EngineMaker(Protocol):
+    """What makes engines."""
+
+    def first(self) -> Engine:
+        """The one to begin with."""
+
+    def again(self, before: Engine) -> tuple[Engine, bool]:
+        """For a time that begins anew, and whether it goes on with the map of before."""
+
+    def empty(self) -> Engine:
+        """One that knows nothing."""
+
+
+@dataclass(frozen=True, slots=True)
+class Tracked:
+    """What one scan gave. Poses are those of the base, the wearer."""
+
+    update: SlamUpdate
+    T_map_base: Pose2
+    T_odom_base: Pose2
+    walks: tuple[Walk, ...] = ()
+    started_over: str = ""  # why everything began anew with this scan; empty otherwise
+    map_kept: bool = True  # whether the map is still in the frame of before
+
+    @property
+    def T_map_odom(self) -> Pose2:
+        """How far the odometry is off; it changes when loops are closed."""
+        return self.T_map_base @ self.T_odom_base.inverse()
+
+
+class Tracking:
+    """One engine and one recorder; not for use by two threads at a time."""
+
+    def __init__(self, config: SlamNodeConfig, engines: EngineMaker) -> None:
+        self._config = config
+        self._engines = engines
+        self._T_base_sensor = Pose2.from_array(config.mount)
+        self._T_sensor_base = self._T_base_sensor.inverse()
+        self._begin(engines.first())
+
+    def _begin(self, engine: Engine) -> None:
+        self.engine = engine
+        self._recorder = WalkRecorder(self._config.recorder)
+        self._seen: OrderedDict[int, Array] = OrderedDict()  # stamp to points in the base frame
+        self._last_ns = int(engine.trajectory().stamps_ns[-1:].max(initial=0))  # of the map of before
+        self._last_stamp_ns = 0
+        self._last: Pose2 | None = None
+        self._T_odom_base = Pose2()
+
+    def add(self, scan: Scan) -> Tracked:
+        """Place a scan; finished walks come with it."""
+        walks: list[Walk] = []
+        started_over, map_kept = "", True
+        if self._last_ns - scan.stamp_ns > _BACK_NS:
+            back_s = (self._last_ns - scan.stamp_ns) / NS_PER_S
+            walks += self.finish_walk()
+            map_kept = self._begin_again()
+            what = "looking for the wearer on the map" if map_kept else "starting over"
+            started_over = f"time went back by {back_s:.1f} s: {what}"
+        update = self.engine.add_scan(scan)
+        self._last_ns = max(self._last_ns, scan.stamp_ns)
+        T_map_base = update.T_map_base @ self._T_sensor_base
+        self._advance(update, T_map_base)
+        if update.match is not None:
+            walks += self._record(scan, update, T_map_base)
+        return Tracked(update, T_map_base, self._T_odom_base, tuple(walks), started_over, map_kept)
+
+    def _begin_again(self) -> bool:
+        self.engine.finish()
+        engine, map_kept = self._engines.again(self.engine)
+        self._begin(engine)
+        return map_kept
+
+    def trajectory(self) -> tuple[NDArray[np.int64], Array]:
+        """Stamps ``(T,)`` and poses ``(T, 3)`` of the base, as they are believed now."""
+        track = self.engine.trajectory()
+        return track.stamps_ns, geometry.compose(track.poses, self._T_sensor_base.as_array())
+
+    def finish_walk(self) -> list[Walk]:
+        """End the open walk now."""
+        return self._take(self._recorder.finish())
+
+    def reset(self) -> list[Walk]:
+        """Forget map and track and start over; the open walk is closed and handed out."""
+        walks = self.finish_walk()
+        self.engine.finish()
+        self._begin(self._engines.empty())
+        return walks
+
+    def close(self) -> list[Walk]:
+        """End the open walk and stop what works beside."""
+        walks = self.finish_walk()
+        self.engine.finish()
+        return walks
+
+    def _advance(self, update: SlamUpdate, T_map_base: Pose2) -> None:
+        """Odometry goes on smoothly: the step just made, without what a closed loop did to the past."""
+        before = self._last
+        if before is not None and update.loops:
+            before = self._now_believed(before)
+        if before is not None:
+            self._T_odom_base = self._T_odom_base @ (before.inverse() @ T_map_base)
+        else:
+            self._T_odom_base = T_map_base
+        self._last = T_map_base
+        self._last_stamp_ns = update.stamp_ns
+
+    def _now_believed(self, before: Pose2) -> Pose2:
+        """The last pose as the engine sees it after a correction."""
+        stamps_ns, poses = self.trajectory()
+        row = int(np.searchsorted(stamps_ns, self._last_stamp_ns))
+        found = row < len(stamps_ns) and stamps_ns[row] == self._last_stamp_ns
+        return Pose2.from_array(poses[row]) if found else before
+
+    def _record(self, scan: Scan, update: SlamUpdate, T_map_base: Pose2) -> list[Walk]:
+        if update.loops:
+            self._recorder.rewrite(*self.trajectory())
+        self._remember(scan)
+        try:
+            return self._take(self._recorder.push(scan.stamp_ns, T_map_base))
+        except DataError:  # a stamp that went back a little; the engine takes such scans in the end, a walk does not
+            return []
+
+    def _take(self, cuts: list[WalkCut]) -> list[Walk]:
+        if not cuts:
+            return []
+        stamps_ns, poses = self.trajectory()
+        walks = []
+        for cut in cuts:
+            try:
+                walks.append(
+                    take_walk(cut, self._config.resident, stamps_ns, poses, self._seen.get, self._config.recorder)
+                )
+            except DataError:  # its poses were left on an island that never met the map
+                self.engine.counters["walks_without_a_place"] += 1
+        return walks
+
+    def _remember(self, scan: Scan) -> None:
+        newest = next(reversed(self._seen), None)
+        if newest is not None and scan.stamp_ns - newest < _POINTS_EVERY_NS:
+            return
+        ranges = np.asarray(scan.ranges, dtype=float)
+        good = np.isfinite(ranges) & (ranges >= scan.range_min) & (ranges <= scan.range_max)
+        angles = scan.angles()[good]
+        points = np.column_stack([ranges[good] * np.cos(angles), ranges[good] * np.sin(angles)])
+        self._seen[scan.stamp_ns] = self._T_base_sensor.apply(points).astype(np.float32)
+        keep_ns = round((self._config.recorder.longest_s + self._config.recorder.dwell_time_s + 5.0) * NS_PER_S)
+        while scan.stamp_ns - next(iter(self._seen)) > keep_ns:
+            self._seen.popitem(last=False)

@@ -1,0 +1,1 @@
+"""The pose graph: sparse least squares over poses, robust against false loop closures."""

@@ -1,0 +1,173 @@
+"""LaserScan messages from bags: rosbag2 folders, single MCAP and SQLite files, ROS 1 bags.
+
+``rosbags`` reads sound bags; what it refuses is read from front to back by ``recover``.
+"""
+
+from collections import Counter
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from svfm_ros.clock import NS_PER_S
+from svfm_ros.errors import DataError, UsageError
+from svfm_ros.sources.damaged_bags import RawMessage, mcap_messages, rosbag1_messages
+from svfm_ros.sources.scan_source import ScanSource, Warn
+from svfm_ros.types import Scan
+
+__all__ = ["open_rosbag"]
+
+LASER_SCAN = "sensor_msgs/msg/LaserScan"
+
+Messages = Callable[[Warn], Iterator[RawMessage]]
+
+
+@dataclass(frozen=True, slots=True)
+class _Bag:
+    kind: str
+    counts: dict[tuple[str, str], int]  # (topic, msgtype) -> messages
+    messages: Callable[[str, Warn], Iterator[RawMessage]]  # of one topic of scans
+    duration_s: float | None
+
+
+def open_rosbag(path: Path, topic: str | None = None) -> ScanSource:
+    """Scans of a bag; ``topic`` chooses among several, else the one with most scans is taken."""
+    source = ScanSource(path, "", iter)  # type: ignore[arg-type]
+    bag = _open(path, source.warn)
+    chosen = _choose_topic(path, bag.counts, topic, source.warn)
+    decode = _decoder(bag.kind == "rosbag1")
+    source.kind, source.count, source.duration_s = bag.kind, bag.counts[chosen, LASER_SCAN], bag.duration_s
+    source.read = lambda warn: _scans(path, bag.messages(chosen, warn), decode, warn)
+    return source
+
+
+def _open(path: Path, warn: Warn) -> _Bag:
+    try:
+        return _open_sound(path)
+    except DataError:
+        raise
+    # rosbags reports damage by its own errors, by failed assertions and by those of the libraries below it.
+    except Exception as error:
+        reason = str(error).rstrip(".") or "its index is damaged"
+        return _open_damaged(path, reason, warn)
+
+
+def _open_sound(path: Path) -> _Bag:
+    from rosbags.rosbag1 import Reader as Reader1
+    from rosbags.rosbag2 import Reader as Reader2
+
+    is_ros1 = path.suffix == ".bag"
+    with Reader1(path) if is_ros1 else Reader2(path) as reader:
+        counts: Counter[tuple[str, str]] = Counter()
+        for c in reader.connections:
+            counts[c.topic, c.msgtype] += c.msgcount
+        duration_s = reader.duration / NS_PER_S if reader.message_count else 0.0
+
+    def messages(topic: str, warn: Warn) -> Iterator[RawMessage]:
+        try:
+            with Reader1(path) if is_ros1 else Reader2(path) as reader:
+                wanted = [c for c in reader.connections if c.topic == topic and c.msgtype == LASER_SCAN]
+                for c, stamp_ns, raw in reader.messages(connections=wanted):
+                    yield RawMessage(c.topic, c.msgtype, stamp_ns, bytes(raw))
+        except Exception as error:
+            warn(f"{path} could be read in part only: {error or type(error).__name__}")
+
+    return _Bag("rosbag1" if is_ros1 else "rosbag2", dict(counts), messages, duration_s)
+
+
+def _open_damaged(path: Path, reason: str, warn: Warn) -> _Bag:
+    if path.is_dir():
+        return _open_parts(path, reason, warn)
+    if path.suffix == ".bag":
+        return _recovered("rosbag1", lambda w: rosbag1_messages(path, w), warn)
+    if path.suffix == ".mcap":
+        return _recovered("rosbag2", lambda w: mcap_messages(path, w), warn)
+    raise DataError(f"{path} is not a bag that can be read: {reason}")
+
+
+def _open_parts(path: Path, reason: str, warn: Warn) -> _Bag:
+    """The files of a bag's folder one by one, as where its metadata.yaml was never written."""
+    parts = sorted(p for p in path.iterdir() if p.suffix in (".mcap", ".db3"))
+    if not parts:
+        raise DataError(f"{path} is not a rosbag2 folder: {reason}")
+    warn(f"{path}: the bag's own description cannot be used ({reason}); its files were read one by one")
+    bags = [_open(p, warn) for p in parts]
+    counts: Counter[tuple[str, str]] = Counter()
+    for bag in bags:
+        counts.update(bag.counts)
+
+    def messages(topic: str, warn: Warn) -> Iterator[RawMessage]:
+        for bag in bags:
+            if (topic, LASER_SCAN) in bag.counts:
+                yield from bag.messages(topic, warn)
+
+    durations = [b.duration_s for b in bags if b.duration_s is not None]
+    return _Bag("rosbag2", dict(counts), messages, sum(durations) if len(durations) == len(bags) else None)
+
+
+def _recovered(kind: str, read: Messages, warn: Warn) -> _Bag:
+    counts: Counter[tuple[str, str]] = Counter()
+    stamps_ns: list[int] = []
+    for message in read(warn):
+        counts[message.topic, message.msgtype] += 1
+        stamps_ns.append(message.stamp_ns)
+    duration_s = (max(stamps_ns) - min(stamps_ns)) / NS_PER_S if stamps_ns else None
+
+    def messages(topic: str, warn: Warn) -> Iterator[RawMessage]:
+        return (m for m in read(warn) if m.topic == topic and m.msgtype == LASER_SCAN)
+
+    return _Bag(kind, dict(counts), messages, duration_s)
+
+
+def _choose_topic(path: Path, counts: dict[tuple[str, str], int], topic: str | None, warn: Warn) -> str:
+    scans = {name: n for (name, kind), n in counts.items() if kind == LASER_SCAN and n > 0}
+    if not scans:
+        seen = ", ".join(f"{name} ({kind})" for (name, kind), n in sorted(counts.items()) if n) or "no messages at all"
+        raise DataError(f"{path}: expected {LASER_SCAN} messages, got {seen}")
+    if topic is not None:
+        if topic not in scans:
+            raise UsageError(f"{path} has no scans on {topic}; it has them on {', '.join(sorted(scans))}")
+        return topic
+    chosen = max(sorted(scans), key=lambda name: scans[name])
+    if len(scans) > 1:
+        others = ", ".join(sorted(set(scans) - {chosen}))
+        warn(f"{path}: scans of {chosen} were read, those of {others} were not")
+    return chosen
+
+
+def _decoder(is_ros1: bool) -> Callable[[bytes], Any]:
+    from rosbags.typesys import Stores, get_typestore
+
+    store = get_typestore(Stores.ROS1_NOETIC if is_ros1 else Stores.ROS2_JAZZY)
+    if is_ros1:
+        return lambda raw: store.deserialize_ros1(raw, LASER_SCAN)
+    return lambda raw: store.deserialize_cdr(raw, LASER_SCAN)
+
+
+def _scans(path: Path, messages: Iterator[RawMessage], decode: Callable[[bytes], Any], warn: Warn) -> Iterator[Scan]:
+    broken = 0
+    for message in messages:
+        try:
+            scan = _to_scan(decode(message.data), message.stamp_ns)
+        except Exception:  # a garbled message fails in as many ways as there are fields
+            broken += 1
+            continue
+        yield scan
+    if broken:
+        warn(f"{path}: {broken} LaserScan messages could not be read and were left out")
+
+
+def _to_scan(m: Any, recorded_ns: int) -> Scan:
+    stamp_ns = int(m.header.stamp.sec) * NS_PER_S + int(m.header.stamp.nanosec)
+    return Scan(
+        stamp_ns or recorded_ns,  # drivers that leave the stamp empty are common
+        np.asarray(m.ranges, dtype=np.float32).copy(),
+        float(m.angle_min),
+        float(m.angle_increment),
+        float(m.range_min),
+        float(m.range_max),
+        float(m.scan_time),
+        float(m.time_increment),
+    )

@@ -1,0 +1,124 @@
+"""Recordings as rosbag2: scans and poses in, an MCAP file (or sqlite3) out that any ROS 2 tool reads.
+
+A bag appears under its name only when it is complete; what was begun and not finished leaves nothing behind.
+"""
+
+import os
+import shutil
+from functools import cache
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from svfm_ros.clock import NS_PER_S
+from svfm_ros.errors import UsageError
+from svfm_ros.types import Scan
+
+__all__ = ["LASER_FRAME", "MAP_FRAME", "SCAN_TOPIC", "TRUTH_TOPIC", "BagWriter", "Storage"]
+
+Storage = Literal["mcap", "sqlite3"]
+
+SCAN_TOPIC = "/scan"
+TRUTH_TOPIC = "/ground_truth/pose"
+LASER_FRAME = "laser"
+MAP_FRAME = "map"
+
+_SCAN_TYPE = "sensor_msgs/msg/LaserScan"
+_POSE_TYPE = "geometry_msgs/msg/PoseStamped"
+
+
+@cache
+def _message_types() -> Any:
+    """ROS 2 Jazzy's message types, read once."""
+    from rosbags.typesys import Stores, get_typestore
+
+    return get_typestore(Stores.ROS2_JAZZY)
+
+
+class BagWriter:
+    """Writes one bag; use it in a ``with`` statement. Messages are expected in order of the time they were received."""
+
+    def __init__(self, path: Path | str, storage: Storage = "mcap", overwrite: bool = False) -> None:
+        """``path`` is the folder the bag becomes; only an older bag is ever overwritten, and only if asked for."""
+        self.path = Path(path)
+        if self.path.exists() and not (overwrite and (self.path / "metadata.yaml").is_file()):
+            hint = "; ask for overwriting to replace an older bag" if not overwrite else ", which is not a bag"
+            raise UsageError(f"expected a new folder for the bag, got {self.path}, which exists{hint}")
+        self._storage = storage
+        self._part = self.path.parent / f".{self.path.name}.{os.getpid()}.part"
+        self._connections: dict[tuple[str, str], Any] = {}
+        self._writer: Any = None
+        self._types: Any = _message_types()
+
+    def __enter__(self) -> "BagWriter":
+        from rosbags.rosbag2 import StoragePlugin, Writer
+
+        plugin = StoragePlugin.MCAP if self._storage == "mcap" else StoragePlugin.SQLITE3
+        # The files inside are named after the folder, so it bears its final name already, within a passing one.
+        self._part.mkdir(parents=True)
+        self._writer = Writer(self._part / self.path.name, version=9, storage_plugin=plugin)
+        self._writer.open()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        try:
+            self._writer.close()
+            if kind is None:
+                self._publish()
+        finally:
+            shutil.rmtree(self._part, ignore_errors=True)
+
+    def _publish(self) -> None:
+        if self.path.exists():
+            self.path.rename(self._part / "old")
+        (self._part / self.path.name).rename(self.path)
+
+    def write_scan(self, scan: Scan, topic: str = SCAN_TOPIC, frame_id: str = LASER_FRAME) -> None:
+        """A LaserScan, stamped with its first beam, received when its last beam was taken."""
+        t = self._types.types
+        message = t[_SCAN_TYPE](
+            header=self._header(scan.stamp_ns, frame_id),
+            angle_min=scan.angle_min,
+            angle_max=scan.angle_min + scan.angle_step * (len(scan.ranges) - 1),
+            angle_increment=scan.angle_step,
+            time_increment=scan.time_increment_s,
+            scan_time=scan.scan_time_s,
+            range_min=scan.range_min,
+            range_max=scan.range_max,
+            ranges=scan.ranges.astype(np.float32, copy=False),
+            intensities=np.empty(0, dtype=np.float32),
+        )
+        self._write(topic, _SCAN_TYPE, message, scan.stamp_ns + round(scan.scan_time_s * NS_PER_S))
+
+    def write_pose(self, stamp_ns: int, pose: ArrayLike, topic: str = TRUTH_TOPIC, frame_id: str = MAP_FRAME) -> None:
+        """A PoseStamped from ``(3,)``: x, y, theta."""
+        x, y, theta = (float(v) for v in np.asarray(pose, dtype=float))
+        t = self._types.types
+        message = t[_POSE_TYPE](
+            header=self._header(stamp_ns, frame_id),
+            pose=t["geometry_msgs/msg/Pose"](
+                position=t["geometry_msgs/msg/Point"](x=x, y=y, z=0.0),
+                orientation=t["geometry_msgs/msg/Quaternion"](
+                    x=0.0, y=0.0, z=float(np.sin(theta / 2.0)), w=float(np.cos(theta / 2.0))
+                ),
+            ),
+        )
+        self._write(topic, _POSE_TYPE, message, stamp_ns)
+
+    def _header(self, stamp_ns: int, frame_id: str) -> Any:
+        t = self._types.types
+        sec, nanosec = divmod(int(stamp_ns), NS_PER_S)
+        return t["std_msgs/msg/Header"](
+            stamp=t["builtin_interfaces/msg/Time"](sec=sec, nanosec=nanosec), frame_id=frame_id
+        )
+
+    def _write(self, topic: str, kind: str, message: Any, received_ns: int) -> None:
+        key = (topic, kind)
+        if key not in self._connections:
+            self._connections[key] = self._writer.add_connection(topic, kind, typestore=self._types)
+        self._writer.write(self._connections[key], received_ns, self._types.serialize_cdr(message, kind))

@@ -1,0 +1,1 @@
+"""ODE solvers for batches in which each row has its own step size."""

@@ -1,0 +1,215 @@
+"""What walks are laid onto: the walls of the house, and what is known to be free.
+
+A reference comes from a map (an occupancy grid) or from a walk, whose frame then becomes the house's. Walks that were
+placed may extend it: what they saw beyond its edge is added, what it knows already stays as it is.
+"""
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+from svfm_ros.compiled import kernel
+from svfm_ros.errors import DataError
+from svfm_ros.types import OccupancyGrid, Pose2, Walk
+
+__all__ = ["FREE", "UNKNOWN", "WALL", "ReferenceMap", "sightlines"]
+
+Array = NDArray[np.float64]
+Cells = NDArray[np.uint8]
+
+UNKNOWN, FREE, WALL = 0, 1, 2
+
+_OCCUPIED, _EMPTY = 0.65, 0.25
+_MARGIN_M = 1.0
+_BEAMS = 180  # lines of sight per place
+_GAP = 1.15  # a point this much farther away than its neighbours may be seen through a gap between points: left out
+_STEP_M = 0.4  # between places on the path from which lines of sight are drawn
+_SHORT_OF_WALL_M = 0.15  # a line of sight says nothing about what lies right before its end
+_BODY_M = 0.15  # where someone walked is free to this distance
+_NEW_M = 0.2  # points farther than this from every known wall are new
+_NEIGHBOURS = 10  # that speak for a normal
+_COMPANY, _COMPANY_M = 3, 0.2  # a wall point has so many others within this distance
+
+
+@dataclass(frozen=True)
+class ReferenceMap:
+    """Walls as points, and cells that are unknown, free or wall. Rows of cells go up, as in an occupancy grid."""
+
+    points: Array  # (M, 2), in the house's frame
+    cells: Cells  # (H, W)
+    resolution_m: float
+    corner: Array  # (2,), lower left corner of cell (0, 0)
+
+    @classmethod
+    def from_grid(cls, grid: OccupancyGrid) -> "ReferenceMap":
+        """From an occupancy grid; its frame is the house's."""
+        with np.errstate(invalid="ignore"):
+            occupied, free = grid.prob >= _OCCUPIED, grid.prob <= _EMPTY
+        if not occupied.any():
+            raise DataError("expected a map with walls, got one without an occupied cell")
+        at, resolution_m = grid.T_map_grid, grid.resolution_m
+        walls, open_ = (at.apply(_centres(c, resolution_m)) for c in (_surface(occupied, free), free))
+        solid = at.apply(_centres(occupied, resolution_m))
+        return cls._drawn(walls, solid, open_, resolution_m)
+
+    @classmethod
+    def from_walk(cls, walk: Walk, resolution_m: float = 0.05) -> "ReferenceMap":
+        """From one walk: its frame becomes the house's."""
+        if not len(walk.points):
+            raise DataError(f"expected a walk that saw something, got {walk.walk_id} without points")
+        points = _in_company(walk.points)
+        return cls._drawn(points, points, _seen_free(walk, resolution_m), resolution_m)
+
+    def extended(self, walk: Walk) -> "ReferenceMap":
+        """With what a placed walk (in the house's frame) saw beyond the edge of the map."""
+        known = self.classes(walk.points)
+        new = _in_company(walk.points[(known == UNKNOWN) & (self.distances(walk.points) > _NEW_M)])
+        free = _seen_free(walk, self.resolution_m)
+        old_free, old_walls = (_centres(self.cells == c, self.resolution_m) + self.corner for c in (FREE, WALL))
+        walls = np.concatenate([old_walls, new])
+        points = np.concatenate([self.points, new])
+        return self._drawn(points, walls, np.concatenate([old_free, free]), self.resolution_m)
+
+    @classmethod
+    def _drawn(cls, points: Array, walls: Array, free: Array, resolution_m: float) -> "ReferenceMap":
+        everything = np.concatenate([walls, free]) if len(free) else walls
+        low = np.floor((everything.min(axis=0) - _MARGIN_M) / resolution_m) * resolution_m
+        width, height = (np.ceil((everything.max(axis=0) + _MARGIN_M - low) / resolution_m)).astype(int)
+        cells = np.zeros((height, width), dtype=np.uint8)
+        for some, kind in ((free, FREE), (walls, WALL)):
+            column, row = ((some - low) / resolution_m).astype(int).T if len(some) else (np.empty(0, int),) * 2
+            cells[row, column] = kind
+        return cls(np.ascontiguousarray(points, dtype=float), cells, resolution_m, low)
+
+    @cached_property
+    def normals(self) -> Array:
+        """Across the wall at each point ``(M, 2)``; which of the two sides does not matter."""
+        from scipy.spatial import cKDTree
+
+        neighbours = min(_NEIGHBOURS, len(self.points))
+        _, index = cKDTree(self.points).query(self.points, neighbours)
+        near = self.points[index.reshape(len(self.points), neighbours)]  # (M, k, 2)
+        centred = near - near.mean(axis=1, keepdims=True)
+        covariance = np.einsum("mki,mkj->mij", centred, centred)
+        return np.asarray(np.linalg.eigh(covariance)[1][:, :, 0])
+
+    @cached_property
+    def _distance_m(self) -> NDArray[np.float32]:
+        """From each cell to the nearest wall ``(H, W)``."""
+        from scipy.ndimage import distance_transform_edt
+
+        return np.asarray(distance_transform_edt(self.cells != WALL) * self.resolution_m, dtype=np.float32)
+
+    def classes(self, points: Array) -> Cells:
+        """UNKNOWN, FREE or WALL at points ``(N, 2)``; outside of the map all is unknown."""
+        row, column, inside = self._index(points)
+        return np.where(inside, self.cells[row, column], UNKNOWN).astype(np.uint8)
+
+    def distances(self, points: Array) -> Array:
+        """From points ``(N, 2)`` to the nearest wall in metres; infinite outside of the map."""
+        row, column, inside = self._index(points)
+        return np.where(inside, self._distance_m[row, column], np.inf)
+
+    def crossed(self, starts: Array, ends: Array, short_m: float = 0.25) -> NDArray[np.bool_]:
+        """Which lines ``(N, 2)`` to ``(N, 2)`` go through a wall before the last ``short_m`` of them."""
+        a, b = (starts - self.corner) / self.resolution_m, (ends - self.corner) / self.resolution_m
+        return np.asarray(
+            _crossed(self.cells, np.ascontiguousarray(a), np.ascontiguousarray(b), short_m / self.resolution_m)
+        )
+
+    def as_grid(self) -> OccupancyGrid:
+        """As an occupancy grid: walls 1, free 0, the rest NaN."""
+        prob = np.array([np.nan, 0.0, 1.0], dtype=np.float32)[self.cells]
+        return OccupancyGrid(prob, self.resolution_m, Pose2(float(self.corner[0]), float(self.corner[1]), 0.0))
+
+    def _index(self, points: Array) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.bool_]]:
+        height, width = self.cells.shape
+        column, row = np.floor((np.asarray(points, dtype=float) - self.corner) / self.resolution_m).astype(np.int64).T
+        inside = (row >= 0) & (row < height) & (column >= 0) & (column < width)
+        return np.clip(row, 0, height - 1), np.clip(column, 0, width - 1), inside
+
+
+def sightlines(walk: Walk) -> tuple[Array, Array]:
+    """Lines from places on the path to what was seen from there: starts and ends ``(N, 2)``.
+
+    A walk does not keep which point was seen from where. In each direction the nearest point is taken: had there been
+    anything before it, it would be nearer. Walls have gaps between their points; what shows through one is left out.
+    """
+    starts, ends = [], []
+    for place in _places(walk):
+        offset = walk.points - place
+        distance = np.hypot(offset[:, 0], offset[:, 1])
+        beam = ((np.arctan2(offset[:, 1], offset[:, 0]) / (2 * np.pi) + 0.5) * _BEAMS).astype(int) % _BEAMS
+        nearest_m = np.full(_BEAMS, np.inf)
+        np.minimum.at(nearest_m, beam, distance)
+        beside_m = np.minimum(np.roll(nearest_m, 1), np.roll(nearest_m, -1))
+        seen = (distance <= nearest_m[beam]) & (distance <= _GAP * beside_m[beam])
+        ends.append(walk.points[seen])
+        starts.append(np.broadcast_to(place, ends[-1].shape))
+    return (np.concatenate(starts), np.concatenate(ends)) if starts else (np.empty((0, 2)), np.empty((0, 2)))
+
+
+def _places(walk: Walk) -> Array:
+    """Positions along the path, some way apart."""
+    walked_m = np.concatenate([[0.0], np.cumsum(np.hypot(*np.diff(walk.xy, axis=0).T))])
+    wanted = np.arange(0.0, walked_m[-1] + _STEP_M, _STEP_M)
+    return walk.xy[np.unique(np.clip(np.searchsorted(walked_m, wanted), 0, len(walked_m) - 1))]
+
+
+def _seen_free(walk: Walk, resolution_m: float) -> Array:
+    """Points ``(N, 2)`` in free space, one for each cell or so: along lines of sight, and where someone walked."""
+    starts, ends = sightlines(walk)
+    length = np.hypot(*(ends - starts).T)
+    steps = np.maximum(((length - _SHORT_OF_WALL_M) / resolution_m).astype(int), 0)
+    line = np.repeat(np.arange(len(starts)), steps)
+    nth = np.arange(len(line)) - np.repeat(np.cumsum(steps) - steps, steps)
+    along = (nth * resolution_m / np.maximum(length[line], 1e-9))[:, None]
+    seen = starts[line] + along * (ends - starts)[line]
+    angle = np.linspace(0, 2 * np.pi, 12, endpoint=False)
+    ring = _BODY_M * np.stack([np.cos(angle), np.sin(angle)], axis=-1)
+    walked = (walk.xy[:, None] + ring).reshape(-1, 2)
+    cells = np.unique(np.floor(np.concatenate([seen, walked, walk.xy]) / resolution_m).astype(np.int64), axis=0)
+    return np.asarray((cells + 0.5) * resolution_m, dtype=np.float64)
+
+
+def _in_company(points: Array) -> Array:
+    """Points with others near by: single ones are noise, or someone who passed."""
+    from scipy.spatial import cKDTree
+
+    if len(points) <= _COMPANY:
+        return points[:0]
+    farthest_m = np.asarray(cKDTree(points).query(points, _COMPANY + 1)[0])[:, -1]
+    return points[farthest_m <= _COMPANY_M]
+
+
+def _centres(chosen: NDArray[np.bool_], resolution_m: float) -> Array:
+    row, column = np.nonzero(chosen)
+    return np.asarray((np.stack([column, row], axis=-1) + 0.5) * resolution_m, dtype=np.float64)
+
+
+def _surface(occupied: NDArray[np.bool_], free: NDArray[np.bool_]) -> NDArray[np.bool_]:
+    """Occupied cells beside a free one; all occupied cells where there are none."""
+    beside = np.zeros_like(occupied)
+    for axis in (0, 1):
+        for shift in (-1, 1):
+            beside |= np.roll(free, shift, axis=axis)
+    surface = occupied & beside
+    return surface if surface.any() else occupied
+
+
+@kernel
+def _crossed(cells: Cells, starts: Array, ends: Array, short: float) -> NDArray[np.bool_]:
+    height, width = cells.shape
+    out = np.zeros(len(starts), dtype=np.bool_)
+    for n in range(len(starts)):
+        dx, dy = ends[n, 0] - starts[n, 0], ends[n, 1] - starts[n, 1]
+        length = np.hypot(dx, dy)
+        for k in range(int(max(0.0, length - short) * 2)):
+            at = 0.5 * k / length
+            c, r = int(np.floor(starts[n, 0] + at * dx)), int(np.floor(starts[n, 1] + at * dy))
+            if 0 <= r < height and 0 <= c < width and cells[r, c] == 2:
+                out[n] = True
+                break
+    return out

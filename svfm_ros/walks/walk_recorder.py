@@ -1,0 +1,229 @@
+"""Cuts walks while they happen: push pose by pose, and out come the intervals of finished walks.
+
+SLAM rewrites past poses when it closes a loop. So the recorder keeps stamps and positions only to decide *when* a walk
+was; the walk itself is taken from the trajectory as it stands when the walk has ended (``take_walk``).
+
+    recorder = WalkRecorder(config)
+    for cut in recorder.push(update.stamp_ns, update.T_map_base):
+        walk = take_walk(cut, "anna", *slam.trajectory(), points_of=scans.get)
+"""
+
+import bisect
+import math
+from collections.abc import Callable
+from datetime import UTC, datetime
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from svfm_ros import geometry
+from svfm_ros.clock import NS_PER_S
+from svfm_ros.config.walk_config import RecorderConfig
+from svfm_ros.errors import DataError
+from svfm_ros.types import Pose2, Walk
+from svfm_ros.walks.segmentation import Reason, Stretch, WalkCut, cut_walks, is_stay, leave, to_ns, trim
+
+__all__ = ["PointsOf", "WalkRecorder", "record_walks", "take_walk", "thin_points", "walk_id_of"]
+
+Array = NDArray[np.float64]
+PointsOf = Callable[[int], ArrayLike | None]
+"""Points ``(N, 2)`` that the scan of that stamp saw, in the base frame; None where there is none."""
+
+_DROP_FROM = 1024  # forget poses only when so many can go at once
+
+
+class WalkRecorder:
+    """Finds the same walks as ``cut_walks``, live; a walk is known ``dwell_time_s`` after it ended."""
+
+    def __init__(self, config: RecorderConfig | None = None) -> None:
+        self._config = config or RecorderConfig()
+        self._dwell_ns = to_ns(self._config.dwell_time_s)
+        self._gap_ns = to_ns(self._config.max_gap_s)
+        self._longest_ns = to_ns(self._config.longest_s)
+        self._last_stamp_ns: int | None = None
+        self._forget_all()
+
+    def _forget_all(self) -> None:
+        """Start over, as after a gap. Indices below point into the two lists."""
+        self._stamps: list[int] = []
+        self._xy: list[tuple[float, float]] = []
+        self._decided = 0  # poses known to be moving or still
+        self._last_stay: int | None = None  # where the latest stay begins
+        self._first: int | None = None  # the open walk's first moving pose
+        self._rest_before: int | None = None  # the stay before the open walk
+
+    def push(self, stamp_ns: int, pose: Pose2 | ArrayLike) -> list[WalkCut]:
+        """Take in the pose at a time later than all before; returns the walks this finished, nearly always none."""
+        x, y = pose.as_array()[:2] if isinstance(pose, Pose2) else np.asarray(pose, dtype=float)[:2]
+        self._check(stamp_ns, float(x), float(y))
+        cuts: list[WalkCut] = []
+        if self._last_stamp_ns is not None and stamp_ns - self._last_stamp_ns > self._gap_ns:
+            cuts = self._end_part("gap")
+        self._last_stamp_ns = int(stamp_ns)
+        self._stamps.append(int(stamp_ns))
+        self._xy.append((float(x), float(y)))
+        while self._stamps[self._decided] + self._dwell_ns <= stamp_ns:
+            cuts += self._decide(self._stay_end())
+        self._forget_old()
+        return cuts
+
+    def finish(self) -> list[WalkCut]:
+        """End the open walk now; what follows is a new one."""
+        return self._end_part("finish")
+
+    def rewrite(self, stamps_ns: ArrayLike, poses: ArrayLike) -> None:
+        """Replace remembered positions by those of an optimised trajectory; call it after a loop was closed.
+
+        Without it the jump of the pose would look like a step. Poses the trajectory does not hold stay as they are.
+        """
+        stamps, new = np.asarray(stamps_ns, dtype=np.int64), np.asarray(poses, dtype=float)
+        mine = np.array(self._stamps, dtype=np.int64)
+        at = np.searchsorted(stamps, mine)
+        for i in np.flatnonzero(at < len(stamps)):
+            if stamps[at[i]] == mine[i]:
+                self._xy[i] = (float(new[at[i], 0]), float(new[at[i], 1]))
+
+    @property
+    def walk_so_far_ns(self) -> int | None:
+        """When the walk now being walked began; None at rest. Known as soon as the wearer has left the dwell radius."""
+        first = self._first
+        if first is None:
+            first = bisect.bisect_right(self._stamps, self._covered_until_ns)
+        if first >= len(self._stamps):
+            return None
+        before = self._rest_before if self._first is not None else self._last_stay
+        stamps, xy = self._arrays(len(self._stamps))
+        begin = leave(stamps, xy, Stretch(first, len(stamps) - 1, before, None, "finish"), self._config)
+        return int(stamps[begin]) if not is_stay(xy[begin:], self._config) else None
+
+    @property
+    def _covered_until_ns(self) -> int:
+        """Until when the latest stay makes poses still."""
+        return -1 << 63 if self._last_stay is None else self._stamps[self._last_stay] + self._dwell_ns
+
+    def _check(self, stamp_ns: int, x: float, y: float) -> None:
+        if self._last_stamp_ns is not None and stamp_ns <= self._last_stamp_ns:
+            raise DataError(f"expected a stamp after {self._last_stamp_ns}, got {stamp_ns}")
+        if not (math.isfinite(x) and math.isfinite(y)):
+            raise DataError(f"expected a finite pose, got x {x}, y {y}")
+
+    def _arrays(self, end: int) -> tuple[NDArray[np.int64], Array]:
+        return np.array(self._stamps[:end], dtype=np.int64), np.array(self._xy[:end], dtype=float)
+
+    def _stay_end(self) -> int:
+        """One past the end of the stay that begins at the next undecided pose, 0 when none does."""
+        k = self._decided
+        end = bisect.bisect_right(self._stamps, self._stamps[k] + self._dwell_ns)
+        return end if is_stay(np.array(self._xy[k:end]), self._config) else 0
+
+    def _decide(self, stay_end: int) -> list[WalkCut]:
+        """Settle whether the next undecided pose moves; returns the walk that ends there, if one does."""
+        k = self._decided
+        self._decided += 1
+        if stay_end:
+            self._last_stay = k
+        if self._stamps[k] <= self._covered_until_ns:
+            return self._close(k - 1, stay_end, "dwell")
+        cuts: list[WalkCut] = []
+        if self._first is not None and self._stamps[k] - self._stamps[self._first] > self._longest_ns:
+            cuts = self._close(k - 1, None, "long")
+            self._first, self._rest_before = k, None
+        elif self._first is None:
+            self._first, self._rest_before = k, self._last_stay
+        return cuts
+
+    def _close(self, last: int, rest_after: int | None, reason: Reason) -> list[WalkCut]:
+        """The open walk, if there is one and it is large enough."""
+        if self._first is None:
+            return []
+        stretch = Stretch(self._first, last, self._rest_before, rest_after, reason)
+        self._first = self._rest_before = None
+        stamps, xy = self._arrays(max(last + 1, rest_after or 0))
+        cut = trim(stamps, xy, stretch, self._config)
+        return [] if cut is None else [cut]
+
+    def _end_part(self, reason: Reason) -> list[WalkCut]:
+        """No pose follows without a gap: settle all, close the open walk, start over."""
+        cuts: list[WalkCut] = []
+        while self._decided < len(self._stamps):
+            cuts += self._decide(0)
+        cuts += self._close(len(self._stamps) - 1, None, reason)
+        self._forget_all()
+        return cuts
+
+    def _forget_old(self) -> None:
+        """Drop poses that no later decision can need."""
+        needed = [self._decided, self._first, self._rest_before, self._last_stay]
+        if self._first is not None:  # an open walk needs its own past, not the stay after it
+            needed.pop()
+        drop = min(i for i in needed if i is not None)
+        if drop < _DROP_FROM:
+            return
+        del self._stamps[:drop], self._xy[:drop]
+        self._decided -= drop
+        self._last_stay = None if self._last_stay is None or self._last_stay < drop else self._last_stay - drop
+        self._first = None if self._first is None else self._first - drop
+        self._rest_before = None if self._rest_before is None else self._rest_before - drop
+
+
+def record_walks(
+    resident: str,
+    stamps_ns: ArrayLike,
+    poses: ArrayLike,
+    points_of: PointsOf | None = None,
+    config: RecorderConfig | None = None,
+) -> list[Walk]:
+    """All walks of a finished trajectory: stamps ``(T,)``, poses ``(T, 3)``."""
+    config = config or RecorderConfig()
+    cuts = cut_walks(stamps_ns, poses, config)
+    return [take_walk(cut, resident, stamps_ns, poses, points_of, config) for cut in cuts]
+
+
+def take_walk(
+    cut: WalkCut,
+    resident: str,
+    stamps_ns: ArrayLike,
+    poses: ArrayLike,
+    points_of: PointsOf | None = None,
+    config: RecorderConfig | None = None,
+) -> Walk:
+    """The walk of that interval, out of the trajectory as it stands now; its frame is the trajectory's."""
+    stamps, trajectory = np.asarray(stamps_ns, dtype=np.int64), np.asarray(poses, dtype=float)
+    part = slice(*np.searchsorted(stamps, [cut.start_ns, cut.end_ns + 1]))
+    if len(stamps[part]) < 2:
+        raise DataError(f"expected a trajectory with two poses from {cut.start_ns} to {cut.end_ns}, got fewer")
+    spacing_m = (config or RecorderConfig()).point_spacing_m
+    points = np.empty((0, 2)) if points_of is None else _seen(stamps[part], trajectory[part], points_of, spacing_m)
+    walk_id = walk_id_of(resident, cut.start_ns)
+    return Walk(walk_id, resident, stamps[part].copy(), trajectory[part].copy(), points)
+
+
+def walk_id_of(resident: str, start_ns: int) -> str:
+    """A name for the walk that began then; the same recording gives the same name again."""
+    when = datetime.fromtimestamp(start_ns // NS_PER_S, UTC)
+    return f"{resident}-{when:%Y%m%dT%H%M%S}.{start_ns % NS_PER_S // 1_000_000:03d}Z"
+
+
+def _seen(stamps: NDArray[np.int64], poses: Array, points_of: PointsOf, spacing_m: float) -> Array:
+    """What all scans saw, in the trajectory's frame, thinned."""
+    clouds = []
+    for stamp, pose in zip(stamps.tolist(), poses, strict=True):
+        points = points_of(stamp)
+        if points is not None:
+            clouds.append(geometry.apply(pose, np.asarray(points, dtype=float).reshape(-1, 2)))
+    return thin_points(np.concatenate(clouds), spacing_m) if clouds else np.empty((0, 2))
+
+
+def thin_points(points: ArrayLike, spacing_m: float) -> Array:
+    """One point, the mean, for each square of side ``spacing_m`` that holds any; points that are not finite go."""
+    p = np.asarray(points, dtype=float).reshape(-1, 2)
+    p = p[np.isfinite(p).all(axis=1)]
+    if not len(p):
+        return np.empty((0, 2))
+    cell = np.floor(p / spacing_m).astype(np.int64)
+    cell -= cell.min(axis=0)
+    _, group, count = np.unique(
+        cell[:, 0] * (cell[:, 1].max() + 1) + cell[:, 1], return_inverse=True, return_counts=True
+    )
+    sums = np.stack([np.bincount(group, weights=p[:, i]) for i in (0, 1)], axis=1)
+    return np.asarray(sums / count[:, None])

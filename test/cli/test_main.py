@@ -1,0 +1,61 @@
+"""The command as a stranger types it: a process of its own."""
+
+import subprocess
+import sys
+import xml.etree.ElementTree as ET
+from pathlib import Path
+
+import pytest
+
+from svfm_ros.cli import main
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+def svfm(*args: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", "svfm_ros.cli.main", *args], capture_output=True, text=True, timeout=60, check=False
+    )
+
+
+def test_help_names_every_command_and_the_exit_codes() -> None:
+    answer = svfm("--help")
+    assert answer.returncode == 0
+    for name in main.COMMANDS:
+        assert f"  {name}" in answer.stdout
+    assert "exit codes" in answer.stdout
+
+
+def test_no_command_shows_help_and_says_it_was_not_usable() -> None:
+    assert svfm().returncode == 2
+
+
+def test_version_is_that_of_package_xml() -> None:
+    version = ET.parse(ROOT / "package.xml").getroot().findtext("version")
+    assert svfm("--version").stdout.strip() == f"svfm_ros {version}"
+
+
+def test_an_unknown_command_is_refused() -> None:
+    answer = svfm("forcast")
+    assert answer.returncode == 2
+    assert "forcast" in answer.stderr
+
+
+def test_help_loads_no_heavy_library() -> None:
+    """Start-up stays lazy: what the top-level help imports is the standard library and us."""
+    code = (
+        "import sys, svfm_ros.cli.main\n"
+        "try: svfm_ros.cli.main.main(['--help'])\n"
+        "except SystemExit: pass\n"
+        "heavy = {'numpy', 'torch', 'rclpy', 'rich', 'scipy', 'numba', 'matplotlib'} & set(sys.modules)\n"
+        "sys.exit(f'loaded {heavy}' if heavy else 0)"
+    )
+    answer = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=False)
+    assert answer.returncode == 0, answer.stderr
+
+
+@pytest.mark.parametrize("name", sorted(main.COMMANDS))
+def test_every_command_explains_itself(name: str) -> None:
+    answer = svfm(name, "--help")
+    assert answer.returncode == 0, answer.stderr
+    assert "usage: svfm " + name in answer.stdout

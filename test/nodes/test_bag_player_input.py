@@ -1,0 +1,124 @@
+"""Bags that are sound, cut off, empty, and no bags at all."""
+
+import shutil
+
+import pytest
+from bagmaker import LASER_SCAN, START_NS, STRING, qos, scans, text_bytes, write_bag
+from rosbags.rosbag2 import StoragePlugin, Writer
+
+from svfm_ros.errors import SvfmError
+from svfm_ros.nodes.bag_player_input import open_recording
+
+MESSAGES = [
+    ("/map", STRING, START_NS - 1, text_bytes("the map")),
+    *scans(200),
+]
+PLUGINS = [StoragePlugin.MCAP, StoragePlugin.SQLITE3]
+
+
+def silent(sentence):
+    raise AssertionError(f"no warning was expected: {sentence}")
+
+
+def read_all(recording, warn=silent):
+    return [(m.topic, m.msgtype, m.stamp_ns, m.data) for m in recording.read({t.name for t in recording.topics}, warn)]
+
+
+@pytest.mark.parametrize("plugin", PLUGINS)
+def test_a_sound_bag_comes_out_as_it_went_in(tmp_path, plugin):
+    bag = write_bag(tmp_path / "bag", MESSAGES, latched={"/map"}, plugin=plugin)
+    recording = open_recording(bag, silent)
+    assert read_all(recording) == MESSAGES
+    assert read_all(recording) == MESSAGES  # as often as wanted
+    assert {(t.name, t.msgtype, t.count, t.latched) for t in recording.topics} == {
+        ("/map", STRING, 1, True),
+        ("/scan", LASER_SCAN, 200, False),
+    }
+    assert (recording.start_ns, recording.end_ns) == (MESSAGES[0][2], MESSAGES[-1][2])
+    assert [m.topic for m in recording.read({"/map"}, silent)] == ["/map"]
+    assert list(recording.read({"/nothing"}, silent)) == []
+
+
+@pytest.mark.parametrize("plugin", PLUGINS)
+def test_a_single_file_of_a_bag(tmp_path, plugin):
+    bag = write_bag(tmp_path / "bag", MESSAGES, plugin=plugin)
+    (storage,) = (p for p in bag.iterdir() if p.suffix != ".yaml")
+    assert read_all(open_recording(storage, silent)) == MESSAGES
+
+
+@pytest.mark.parametrize("plugin", PLUGINS)
+@pytest.mark.parametrize("described", [True, False])
+def test_a_bag_that_is_cut_off_gives_what_is_left(tmp_path, plugin, described):
+    bag = write_bag(tmp_path / "bag", MESSAGES, plugin=plugin)
+    (storage,) = (p for p in bag.iterdir() if p.suffix != ".yaml")
+    if not described:
+        (bag / "metadata.yaml").unlink()
+    data = storage.read_bytes()
+    storage.write_bytes(data[: len(data) * 6 // 10])
+    said = []
+    got = read_all(open_recording(bag, said.append))
+    assert 20 < len(got) < len(MESSAGES)
+    assert got == MESSAGES[: len(got)]
+    assert len(said) == 1
+    assert "damaged" in said[0]
+    assert f"{len(got)} messages could be read" in said[0]
+
+
+def test_a_bag_without_its_description_is_whole(tmp_path):
+    bag = write_bag(tmp_path / "bag", MESSAGES)
+    (bag / "metadata.yaml").unlink()
+    said = []
+    assert read_all(open_recording(bag, said.append)) == MESSAGES
+    assert len(said) == 1
+
+
+def test_damage_found_on_the_way_is_said(tmp_path):
+    bag = write_bag(tmp_path / "bag", MESSAGES, plugin=StoragePlugin.MCAP)
+    recording = open_recording(bag, silent)
+    shutil.rmtree(bag)
+    said = []
+    assert read_all(recording, said.append) == []
+    assert len(said) == 1
+    assert "in part only" in said[0]
+
+
+def no_bag(tmp_path, kind):
+    path = tmp_path / "bag"
+    if kind == "empty folder":
+        path.mkdir()
+    elif kind == "empty file":
+        (path := tmp_path / "bag.mcap").write_bytes(b"")
+    elif kind == "text":
+        (path := tmp_path / "bag.mcap").write_text("dear diary, today I walked")
+    elif kind == "text as database":
+        (path := tmp_path / "bag.db3").write_text("dear diary, today I walked")
+    elif kind == "header alone":
+        (path := tmp_path / "bag.mcap").write_bytes(b"\x89MCAP0\r\n")
+    elif kind == "ROS 1":
+        (path := tmp_path / "old.bag").write_text("#ROSBAG V2.0\n")
+    elif kind == "no messages":
+        with Writer(path, version=9, storage_plugin=StoragePlugin.MCAP) as writer:
+            from bagmaker import STORE
+
+            writer.add_connection("/scan", LASER_SCAN, typestore=STORE, offered_qos_profiles=qos())
+    return path
+
+
+@pytest.mark.parametrize(
+    ("kind", "message"),
+    [
+        ("nothing", "does not exist"),
+        ("empty folder", "is not a bag"),
+        ("empty file", "is empty"),
+        ("text", "is not a bag"),
+        ("text as database", "is not a bag"),
+        ("header alone", "holds no messages"),
+        ("ROS 1", "ROS 1 bag"),
+        ("no messages", "holds no messages"),
+    ],
+)
+def test_what_is_no_bag_is_refused_in_one_sentence(tmp_path, kind, message):
+    with pytest.raises(SvfmError) as error:
+        open_recording(no_bag(tmp_path, kind), lambda _: None)
+    assert message in str(error.value)
+    assert "\n" not in str(error.value)

@@ -1,0 +1,175 @@
+"""One description of the graph: what runs for which arguments."""
+
+import ast
+import contextlib
+from pathlib import Path
+
+import pytest
+import rclpy
+import yaml
+from hypothesis import given
+from hypothesis import strategies as st
+
+from svfm_ros.config.node_config import NODE_CONFIGS
+from svfm_ros.errors import SvfmError, UsageError
+from svfm_ros.nodes.runtime.configured_node import ConfiguredNode
+from svfm_ros.nodes.runtime.graph_description import _SETS, ARGUMENTS, make_plan, parse_pairs
+from svfm_ros.nodes.runtime.parameters import parameter_names
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+def names(plan):
+    return [node.name for node in plan.nodes]
+
+
+def parameters(plan, name):
+    return next(node.parameters for node in plan.nodes if node.name == name)
+
+
+def test_source_of_scans():
+    core = ["slam_node", "trainer_node", "forecast_node"]
+    assert names(make_plan({})) == ["sim_node", *core]
+    assert names(make_plan({"bag": "walks"})) == ["player", *core]
+    assert names(make_plan({"live": "true"})) == core
+
+
+def test_arguments_become_parameters():
+    plan = make_plan({"bag": "/data/walks", "rate": "2", "store": "/s", "device": "cpu", "what_if_hour": "23"})
+    player = parameters(plan, "player")
+    assert (player["bag"], player["rate"], player["wait_for"]) == ("/data/walks", 2.0, ["scan"])
+    assert "loop" not in player  # not given: the parameters file keeps its say
+    assert parameters(plan, "slam_node")["store"] == parameters(plan, "trainer_node")["store"] == "/s"
+    assert parameters(plan, "forecast_node")["what_if_hour"] == 23.0
+    assert parameters(plan, "forecast_node")["device"] == "cpu"
+
+
+def test_paths_are_made_whole(monkeypatch, tmp_path):
+    monkeypatch.chdir(tmp_path)
+    assert parameters(make_plan({"bag": "walks"}), "player")["bag"] == str(tmp_path / "walks")
+    monkeypatch.setenv("HOME", "/home/mary")
+    assert parameters(make_plan({"store": "~/walks"}), "slam_node")["store"] == "/home/mary/walks"
+
+
+@pytest.mark.parametrize(
+    ("texts", "expected"),
+    [
+        ({}, True),
+        ({"bag": "b"}, True),
+        ({"live": "true"}, False),
+        ({"live": "true", "use_sim_time": "true"}, True),
+        ({"bag": "b", "use_sim_time": "false"}, False),
+    ],
+)
+def test_simulated_time_where_time_is_simulated(texts, expected):
+    plan = make_plan(texts)
+    assert plan.use_sim_time is expected
+    assert all(node.parameters["use_sim_time"] is expected for node in plan.nodes)
+
+
+def test_wearables_have_frames_of_their_own_and_share_a_given_map():
+    alone = parameters(make_plan({}), "slam_node")
+    assert not {"map_frame", "odom_frame"} & set(alone)
+    plan = make_plan({"namespace": "alice"})
+    assert plan.namespace == "/alice"
+    assert parameters(plan, "slam_node")["map_frame"] == plan.fixed_frame == "alice/map"
+    shared = make_plan({"namespace": "/alice/", "map": "/maps/house.yaml"})
+    assert shared.namespace == "/alice"
+    assert shared.fixed_frame == "map"
+    assert parameters(shared, "slam_node")["base_frame"] == "alice/base_link"
+
+
+def test_scans_of_another_name():
+    plan = make_plan({"bag": "b", "scan": "base_scan"})
+    slam = next(node for node in plan.nodes if node.name == "slam_node")
+    assert slam.remappings == (("scan", "base_scan"),)
+    assert parameters(plan, "player")["wait_for"] == ["base_scan"]
+
+
+@pytest.mark.parametrize(
+    ("texts", "message"),
+    [
+        ({"bags": "b"}, "unknown argument 'bags'; expected some of bag, rate"),
+        ({"rate": "fast"}, "rate: expected a number, got 'fast'"),
+        ({"live": "maybe"}, "live: expected true or false, got 'maybe'"),
+        ({"bag": "b", "live": "true"}, "either bag:= or live:=true, got both"),
+        ({"loop": "true"}, "loop:= goes with bag:="),
+        ({"bag": "b", "loop": "true", "end_with_bag": "true"}, "a bag that loops has no end"),
+        ({"params_file": "/nowhere/p.yaml"}, "params_file: expected a YAML file that can be read"),
+        ({"record": "/"}, "record: expected the name of a new bag"),
+    ],
+)
+def test_contradictions_and_wrong_values_are_refused(texts, message):
+    with pytest.raises(UsageError) as error:
+        make_plan(texts)
+    assert message in str(error.value)
+
+
+@given(st.dictionaries(st.sampled_from([a.name for a in ARGUMENTS]), st.text(max_size=8)))
+def test_any_text_gives_a_plan_or_is_refused(texts):
+    with contextlib.suppress(SvfmError):  # any other error is ours
+        assert make_plan(texts).nodes
+
+
+def test_pairs():
+    assert parse_pairs(["bag:=a:=b", "rate:="]) == {"bag": "a:=b", "rate": ""}
+    with pytest.raises(UsageError, match="NAME:=VALUE"):
+        parse_pairs(["--bag"])
+
+
+def test_arguments_set_parameters_that_exist():
+    for argument, targets in _SETS.items():
+        assert argument in {a.name for a in ARGUMENTS}
+        for target in targets:
+            node, _, parameter = target.partition(".")
+            if node in NODE_CONFIGS:
+                assert parameter in parameter_names(NODE_CONFIGS[node]), target
+
+
+def test_the_shipped_parameters_file_names_only_what_exists():
+    sheet = yaml.safe_load((ROOT / "config" / "svfm.yaml").read_text())
+    for key, body in sheet.items():
+        node = key.removeprefix("/**/")
+        assert set(flat(body["ros__parameters"])) <= set(parameter_names(NODE_CONFIGS[node]))
+
+
+def flat(tree, prefix=""):
+    """Dotted names and values."""
+    found = {}
+    for key, value in tree.items():
+        found |= flat(value, f"{prefix}{key}.") if isinstance(value, dict) else {prefix + key: value}
+    return found
+
+
+def test_nodes_take_the_values_of_the_shipped_parameters_file():
+    path = ROOT / "config" / "svfm.yaml"
+    context = rclpy.Context()
+    rclpy.init(context=context)
+    try:
+        for key, body in yaml.safe_load(path.read_text()).items():
+            name = key.removeprefix("/**/")
+            for namespace in (None, "/alice"):
+                arguments = ["--ros-args", "--params-file", str(path)]
+                node = ConfiguredNode(
+                    name, NODE_CONFIGS[name], context=context, cli_args=arguments, namespace=namespace
+                )
+                for parameter, value in flat(body["ros__parameters"]).items():
+                    assert node.get_parameter(parameter).value == value
+                node.close()
+    finally:
+        rclpy.shutdown(context=context)
+
+
+def test_rviz_shows_what_the_graph_publishes():
+    sheet = yaml.safe_load((ROOT / "config" / "forecast.rviz").read_text())
+    topics = {d["Topic"]["Value"] for d in sheet["Visualization Manager"]["Displays"] if "Topic" in d}
+    assert {"map", "scan", "pose", "track", "forecast/paths", "forecast/endpoints", "forecast/density"} <= topics
+    assert not any(t.startswith("/") for t in topics)  # relative, for namespaces
+    assert sheet["Visualization Manager"]["Views"]["Current"]["Class"].endswith("TopDownOrtho")
+
+
+def test_the_launch_file_reads_the_description_and_nothing_else_imports_launch():
+    source = (ROOT / "launch" / "forecast.launch.py").read_text()
+    assert "svfm_ros.nodes.runtime.graph_description" in {
+        n.module for n in ast.walk(ast.parse(source)) if isinstance(n, ast.ImportFrom)
+    }

@@ -1,0 +1,78 @@
+"""Recorded time and the clock on the wall, with a clock of the test's own."""
+
+import threading
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from svfm_ros.pipeline.pacing import Pacer
+
+S = 1_000_000_000
+
+
+class Wall:
+    """A clock that moves when told."""
+
+    def __init__(self):
+        self.s = 1000.0
+
+    def __call__(self):
+        return self.s
+
+
+@given(st.floats(0.01, 100), st.lists(st.floats(0.001, 10), max_size=20))
+def test_delays_do_not_add_up(rate, delays):
+    wall = Wall()
+    pacer = Pacer(5 * S, rate, wall)
+    for delay in delays:
+        wall.s += delay
+        pacer.wait(5 * S, 0.0)
+    expected = 5 * S + (wall.s - 1000.0) * rate * S
+    assert abs(pacer.recorded_now_ns() - expected) <= 1e-6 * S * max(1, rate)
+
+
+@given(st.lists(st.tuples(st.floats(0.1, 5), st.floats(0.1, 20), st.booleans()), max_size=10))
+def test_rate_and_pause_change_the_pace_and_not_the_place(steps):
+    wall = Wall()
+    pacer = Pacer(0, 1.0, wall)
+    place, rate, paused = 0.0, 1.0, False
+    for seconds, new_rate, pause in steps:
+        wall.s += seconds
+        place += 0.0 if paused else seconds * rate
+        pacer.set_rate(new_rate)
+        pacer.pause(pause)
+        rate, paused = new_rate, pause
+        assert abs(pacer.recorded_now_ns() / S - place) < 1e-5
+
+
+def test_due_and_late():
+    wall = Wall()
+    pacer = Pacer(0, 2.0, wall)
+    assert not pacer.wait(1 * S, 0.0)
+    wall.s += 0.75
+    assert pacer.wait(1 * S, 0.0)
+    assert pacer.lag_s(1 * S) == 0.25
+    pacer.restart(0)
+    assert pacer.lag_s(1 * S) == -0.5
+
+
+def test_nothing_is_due_while_paused():
+    wall = Wall()
+    pacer = Pacer(0, 1.0, wall)
+    pacer.pause(True)
+    wall.s += 100
+    assert not pacer.wait(1, 0.0)
+    assert not pacer.wait(0, 0.0)
+    pacer.pause(False)
+    assert pacer.wait(0, 0.0)
+
+
+def test_stop_and_a_new_rate_wake_whoever_waits():
+    for change in (Pacer.stop, lambda p: p.set_rate(1e9)):
+        pacer = Pacer(0, 1e-6)
+        answers = []
+        waiting = threading.Thread(target=lambda p=pacer, a=answers: a.append(p.wait(3600 * S, 3600.0)))
+        waiting.start()
+        change(pacer)
+        waiting.join(30)
+        assert answers == [not pacer.stopped]

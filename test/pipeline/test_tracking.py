@@ -1,0 +1,105 @@
+"""Scans to poses and walks, without ROS, in a house whose truth is known."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from simbag import scans_and_truth
+
+from svfm_ros import geometry
+from svfm_ros.config.node_config import SlamNodeConfig
+from svfm_ros.config.walk_config import RecorderConfig
+from svfm_ros.pipeline.map_drawer import MapDrawer
+from svfm_ros.pipeline.slam_engine import Engines
+from svfm_ros.pipeline.tracking import Tracking
+
+CONFIG = SlamNodeConfig(resident="mary", recorder=RecorderConfig(dwell_time_s=3.0))
+
+
+def tracking(config=CONFIG):
+    return Tracking(config, Engines(config.slam))
+
+
+@pytest.fixture(scope="module")
+def run():
+    """One pass over the recording."""
+    scans, truth = scans_and_truth()
+    tracker = tracking()
+    tracked = [tracker.add(s) for s in scans]
+    walks = [w for t in tracked for w in t.walks] + tracker.close()
+    return tracker, tracked, walks, truth
+
+
+def test_poses_follow_the_truth(run):
+    _, tracked, _, truth = run
+    error = np.array([t.T_map_base.as_array() for t in tracked])[:, :2] - truth[:, :2]
+    assert np.linalg.norm(error, axis=1).max() < 0.15
+
+
+def test_walks_are_cut_where_someone_walked(run):
+    _, _, walks, truth = run
+    assert len(walks) == 2  # there and back
+    there = walks[0]
+    assert there.resident == "mary"
+    assert np.linalg.norm(there.xy[-1] - there.xy[0]) > 1.5
+    assert np.linalg.norm(walks[1].xy[-1] - truth[0, :2]) < 0.6
+    assert len(there.points) > 100
+
+
+def test_odometry_and_its_correction_make_the_pose(run):
+    _, tracked, _, _ = run
+    for t in tracked:
+        made = (t.T_map_odom @ t.T_odom_base).as_array()
+        np.testing.assert_allclose(geometry.relative(made, t.T_map_base.as_array()), 0.0, atol=1e-9)
+
+
+def test_odometry_does_not_jump(run):
+    _, tracked, _, _ = run
+    odometry = np.array([t.T_odom_base.as_array() for t in tracked])
+    steps = np.linalg.norm(np.diff(odometry[:, :2], axis=0), axis=1)
+    assert steps.max() < 0.3  # 3 m/s
+
+
+def test_time_that_goes_back_starts_over_and_loses_no_walk():
+    scans, _ = scans_and_truth()
+    tracker = tracking()
+    half = len(scans) // 3
+    before = [w for s in scans[:half] for w in tracker.add(s).walks]
+    again = tracker.add(scans[0])
+    assert "time went back by" in again.started_over
+    assert np.allclose(again.T_map_base.as_array(), 0.0)
+    assert len(tracker.trajectory()[0]) == 1
+    assert len(before) + len(again.walks) == 1  # the walk that was under way
+    assert not tracker.add(scans[1]).started_over
+
+
+def test_a_walk_can_be_finished_by_hand():
+    scans, _ = scans_and_truth()
+    tracker = tracking()
+    for scan in scans[: len(scans) // 3]:
+        assert not tracker.add(scan).walks
+    assert len(tracker.finish_walk()) == 1
+    assert tracker.finish_walk() == []
+
+
+def test_the_wearer_is_not_the_sensor():
+    scans, truth = scans_and_truth()
+    mount = (0.1, 0.0, np.pi / 2)  # ahead of the wearer, looking left
+    tracker = tracking(replace(CONFIG, mount=mount))
+    poses = np.array([tracker.add(s).T_map_base.as_array() for s in scans[:80]])
+    expected = geometry.compose(truth[:80], geometry.inverse(mount))
+    assert np.linalg.norm(poses[:, :2] - expected[:, :2], axis=1).max() < 0.15
+    np.testing.assert_allclose(tracker.trajectory()[1][-1], poses[-1], atol=1e-9)
+
+
+def test_the_map_is_that_of_the_keyframes(run):
+    tracker, _, _, _ = run
+    views = tracker.engine.keyframes()
+    drawer = MapDrawer(CONFIG.raster)
+    drawer.draw(views[: len(views) // 2])
+    moved = [replace(v, T_map_keyframe=replace(v.T_map_keyframe, x=v.T_map_keyframe.x + 1.0)) for v in views]
+    drawer.draw(moved)
+    grown, fresh = drawer.draw(views), MapDrawer(CONFIG.raster).draw(views)
+    np.testing.assert_array_equal(grown.prob, fresh.prob)  # nothing is left of what was drawn elsewhere
+    assert grown.T_map_grid == fresh.T_map_grid
+    assert np.nanmax(fresh.prob) > 0.8

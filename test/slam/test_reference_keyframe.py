@@ -1,0 +1,86 @@
+"""Familiar ground: where a house is known, its map stops growing."""
+
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+from flats import FLAT, scans_along, walk, wall
+
+from svfm_ros.config.slam_config import SlamConfig
+from svfm_ros.slam.saved_state import restore, save_state
+from svfm_ros.slam.slam import Slam
+from svfm_ros.slam.trajectory_metrics import absolute_error
+
+ROUND = ((1.5, 1.2), (2.8, 3.2), (5.2, 3.2), (5.4, 1.5), (5.2, 3.2), (2.8, 3.2))
+OFTEN = 8
+ROUNDS = walk(*(ROUND * OFTEN), ROUND[0])
+THEN_OUT = walk(*(ROUND * OFTEN), *ROUND[:3], (6.2, 3.4), (6.0, 5.0), (5.0, 6.0))
+CONFIG = SlamConfig(local_keyframes=40, submap_keyframes=16, loop_group=8, familiar_views=3)
+
+
+@dataclass
+class Walked:
+    slam: Slam
+    keyframes: list[int]  # after each scan
+
+    def grown(self, first: int, last: int) -> int:
+        """Keyframes that were added in these of the equal parts of the rounds."""
+        at = np.linspace(0, len(ROUNDS) - 1, OFTEN + 1).astype(int)
+        return self.keyframes[at[last]] - self.keyframes[at[first]]
+
+
+def walked(config: SlamConfig, poses: np.ndarray) -> Walked:
+    slam, keyframes = Slam(config), []
+    for scan in scans_along(FLAT, poses):
+        slam.add_scan(scan)
+        keyframes.append(slam.counters["keyframes"])
+    return Walked(slam, keyframes)
+
+
+@pytest.fixture(scope="module")
+def known() -> Walked:
+    return walked(CONFIG, THEN_OUT)
+
+
+def test_the_map_of_a_known_flat_stops_growing(known: Walked) -> None:
+    always = walked(replace(CONFIG, familiar_views=0), ROUNDS)
+    assert always.grown(OFTEN - 3, OFTEN) > 60
+    assert known.grown(OFTEN - 3, OFTEN) <= 0.1 * always.grown(OFTEN - 3, OFTEN)
+
+
+def test_every_scan_has_its_place_all_the_same(known: Walked) -> None:
+    track = known.slam.trajectory()
+    assert len(track) == len(THEN_OUT)
+    error = absolute_error(track.poses, THEN_OUT)
+    assert error.rmse_m < 0.02
+    assert error.worst_m < 0.08
+
+
+def test_a_way_out_of_familiar_ground_is_tied_to_where_it_begins(known: Walked) -> None:
+    """Not to the keyframe that happened to be made last, which may lie in another room."""
+    steps = known.slam.state().steps
+    assert any(step.to_id - step.from_id > 1 for step in steps)
+    assert all(np.hypot(step.T_from_to.x, step.T_from_to.y) < 1.0 for step in steps)
+
+
+def test_the_ways_between_keyframes_survive_a_restart(known: Walked, tmp_path: Path) -> None:
+    save_state(known.slam, tmp_path / "known.state")
+    again = restore(tmp_path / "known.state", CONFIG)
+    for k in (0, 30, len(known.slam.keyframes()) - 1):
+        before, after = (s._keyframes.near(k, 40, 12.0, 25.0) for s in (known.slam, again))
+        assert np.array_equal(before, after)
+
+
+def test_what_has_changed_is_worth_a_keyframe(known: Walked, tmp_path: Path) -> None:
+    save_state(known.slam, tmp_path / "known.state")
+    changed = np.concatenate(
+        [FLAT, wall(0.5, 0.1, 0.5, 6.9), wall(0.1, 6.4, 3.9, 6.4), wall(8.4, 0.1, 8.4, 3.9)]
+    )  # wardrobes
+    grown = {}
+    for name, walls in (("as it was", FLAT), ("changed", changed)):
+        slam = restore(tmp_path / "known.state", CONFIG)
+        for scan in scans_along(walls, walk(*ROUND, ROUND[0]), start_ns=10**15):
+            slam.add_scan(scan)
+        grown[name] = slam.counters["keyframes"]
+    assert grown["changed"] > grown["as it was"] + 10
