@@ -330,10 +330,11 @@ class Forecast:
     frame: str
     times_s: Array  # (K,), from the stamp on
     samples_xy: Array  # (S, K, 2)
-    component: NDArray[np.int64]  # (S,), the field each sample follows at its end
+    component: NDArray[np.int64]  # (S,), the field each sample follows at its end; -1: the free walker, no field
     shares: Mapping[str, float]  # place -> probability of ending there; they add up to one
     entropy: float  # of the shares, in nats
     walks: int  # how many recorded walks the forecast rests on
     model_id: str
     known: bool = True  # False where no walk ever came near: the samples then mean nothing
     endpoint: NDArray[np.int64] | None = None  # (S,), place each sample ends at in the end, by index; -1 in none
+    unfamiliar: float = 0.0  # probability in [0, 1] that the walker follows none of the recorded habits
