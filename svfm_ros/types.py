@@ -5,7 +5,7 @@ Metres, radians, integer nanoseconds of Unix time. ``T_a_b`` takes coordinates i
 
 import math
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Literal
 
 import numpy as np
@@ -177,6 +177,7 @@ class Walk:
     poses: Array  # (T, 3)
     points: Array = field(default_factory=lambda: np.empty((0, 2)))  # (P, 2), what the LiDAR saw, same frame
     schema: int = WALK_SCHEMA
+    covariance: Array | None = None  # (T, 3, 3), of x, y, theta in the axes of the walk's frame; None: not known
 
     @property
     def xy(self) -> Array:
@@ -190,8 +191,13 @@ class Walk:
 
     def placed(self, T_house_walk: Pose2) -> "Walk":
         """The same walk in the house's frame."""
+        covariance = self.covariance
+        if covariance is not None:
+            c, s = math.cos(T_house_walk.theta), math.sin(T_house_walk.theta)
+            rotation = np.array([[c, -s, 0.0], [s, c, 0.0], [0.0, 0.0, 1.0]])
+            covariance = rotation @ covariance @ rotation.T
         poses = geometry.compose(T_house_walk.as_array(), self.poses)
-        return Walk(self.walk_id, self.resident, self.stamps_ns, poses, T_house_walk.apply(self.points), self.schema)
+        return replace(self, poses=poses, points=T_house_walk.apply(self.points), covariance=covariance)
 
 
 @dataclass(frozen=True, slots=True)
@@ -222,6 +228,7 @@ class WalkWindows:
     residents: tuple[str, ...]  # (N,)
     frame: str = "map"
     time_zone: str = "UTC"  # the zone start_hour is told in
+    variance: Array | None = None  # (N, T, 2), of xy in m^2; 0 for walks that carry none, None if no walk does
 
     def __len__(self) -> int:
         return len(self.walk_ids)
@@ -259,6 +266,7 @@ class WalkWindows:
             tuple(self.residents[i] for i in index),
             self.frame,
             self.time_zone,
+            None if self.variance is None else self.variance[index],
         )
 
 

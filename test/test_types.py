@@ -36,6 +36,16 @@ def test_a_placed_walk_moves_poses_and_points_together() -> None:
     np.testing.assert_allclose(walk.xy, [[0, 0], [1, 0]])
 
 
+def test_a_placed_walk_turns_its_covariance_too() -> None:
+    stamps, poses = np.array([0, 1]), np.zeros((2, 3))
+    covariance = np.array([np.diag([4.0, 1.0, 0.1]), [[4.0, 0.5, 0.2], [0.5, 1.0, 0.3], [0.2, 0.3, 0.1]]])
+    placed = Walk("w", "ann", stamps, poses, covariance=covariance).placed(Pose2(10, 0, np.pi / 2))
+    assert placed.covariance is not None
+    np.testing.assert_allclose(placed.covariance[0], np.diag([1.0, 4.0, 0.1]), atol=1e-12)
+    np.testing.assert_allclose(placed.covariance[1], [[1, -0.5, -0.3], [-0.5, 4, 0.2], [-0.3, 0.2, 0.1]], atol=1e-12)
+    assert Walk("w", "ann", stamps, poses).placed(Pose2(1, 2, 3)).covariance is None
+
+
 def test_centres_of_cells_turn_with_the_grid() -> None:
     grid = OccupancyGrid(np.zeros((2, 3), np.float32), 0.5, Pose2(1.0, 2.0, np.pi / 2))
     chosen = np.zeros((2, 3), dtype=bool)

@@ -14,6 +14,7 @@ from svfm_ros.errors import DataError
 from svfm_ros.progress import progress
 
 if TYPE_CHECKING:
+    from svfm_ros.geometry import Array
     from svfm_ros.slam.trajectory import Trajectory
     from svfm_ros.sources import ScanSource
     from svfm_ros.types import Alignment, OccupancyGrid, Scan, Walk
@@ -117,10 +118,11 @@ def place_recordings(
 
 @dataclass(frozen=True, slots=True)
 class _Mapped:
-    """A recording and the way through it."""
+    """A recording, the trajectory of the sensor through it and the covariance of its poses."""
 
     source: "ScanSource"
     trajectory: "Trajectory"
+    covariance: "dict[int, Array]"  # stamp to (3, 3)
 
 
 def _map(path: Path, title: str) -> _Mapped:
@@ -134,7 +136,7 @@ def _map(path: Path, title: str) -> _Mapped:
     if len(done.trajectory) < 2:
         why = ", ".join(f"{n} x {reason}" for reason, n in done.reasons.items()) or "there was one scan only"
         raise DataError(f"no map could be made: {why}")
-    return _Mapped(source, done.trajectory)
+    return _Mapped(source, done.trajectory, done.covariance)
 
 
 def _cut(mapped: _Mapped, resident: str) -> "list[Walk]":
@@ -146,7 +148,8 @@ def _cut(mapped: _Mapped, resident: str) -> "list[Walk]":
     stamps, poses = mapped.trajectory.stamps_ns, mapped.trajectory.poses
     cuts = cut_walks(stamps, poses)
     seen = seen_points(_within(mapped.source, cuts), mapped.trajectory)
-    return [take_walk(cut, resident, stamps, poses, seen.get) for cut in cuts]
+    covariance_of = mapped.covariance.get
+    return [take_walk(cut, resident, stamps, poses, seen.get, covariance_of=covariance_of) for cut in cuts]
 
 
 def _within(scans: "Iterable[Scan]", cuts: "Sequence[WalkCut]") -> "Iterator[Scan]":

@@ -98,6 +98,7 @@ class Tracking:
         self.engine = engine
         self._recorder = WalkRecorder(self._config.recorder)
         self._seen: OrderedDict[int, Array] = OrderedDict()  # stamp to points in the base frame
+        self._covariance: OrderedDict[int, Array] = OrderedDict()  # stamp to that of the sensor's pose (3, 3)
         self._last_ns = int(engine.trajectory().stamps_ns[-1:].max(initial=0))  # of the map of before
         self._last_stamp_ns = 0
         self._last: Pose2 | None = None
@@ -172,6 +173,8 @@ class Tracking:
         if update.loops:
             self._recorder.rewrite(*self.trajectory())
         self._remember(scan)
+        self._covariance[scan.stamp_ns] = update.covariance
+        self._forget_older(scan.stamp_ns)
         try:
             return self._take(self._recorder.push(scan.stamp_ns, T_map_base))
         except DataError:  # a stamp that went back a little; the engine takes such scans in the end, a walk does not
@@ -182,11 +185,10 @@ class Tracking:
             return []
         stamps_ns, poses = self.trajectory()
         walks = []
+        resident, recorder = self._config.resident, self._config.recorder
         for cut in cuts:
             try:
-                walks.append(
-                    take_walk(cut, self._config.resident, stamps_ns, poses, self._seen.get, self._config.recorder)
-                )
+                walks.append(take_walk(cut, resident, stamps_ns, poses, self._seen.get, recorder, self._covariance.get))
             except DataError:  # its poses were left on an island that never met the map
                 self.engine.counters["walks_without_a_place"] += 1
         return walks
@@ -200,6 +202,10 @@ class Tracking:
         angles = scan.angles()[good]
         points = np.column_stack([ranges[good] * np.cos(angles), ranges[good] * np.sin(angles)])
         self._seen[scan.stamp_ns] = self._T_base_sensor.apply(points).astype(np.float32)
+
+    def _forget_older(self, stamp_ns: int) -> None:
+        """Drop points and covariances that no walk still open at that stamp can reach back to."""
         keep_ns = round((self._config.recorder.longest_s + self._config.recorder.dwell_time_s + 5.0) * NS_PER_S)
-        while scan.stamp_ns - next(iter(self._seen)) > keep_ns:
-            self._seen.popitem(last=False)
+        for kept in (self._seen, self._covariance):
+            while stamp_ns - next(iter(kept)) > keep_ns:
+                kept.popitem(last=False)

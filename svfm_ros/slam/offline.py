@@ -43,6 +43,7 @@ class SlamRun:
     scan_s: Array  # (N,), seconds spent on each scan
     finish_s: float
     reasons: dict[str, int] = field(default_factory=dict)  # why scans were left out, how often
+    covariance: dict[int, Array] = field(default_factory=dict)  # stamp of a placed scan to that of its pose (3, 3)
 
     @property
     def wall_s(self) -> float:
@@ -62,6 +63,7 @@ def run_slam(
     live_ns: list[int] = []
     live: list[Array] = []
     reasons: dict[str, int] = {}
+    covariance: dict[int, Array] = {}
     spent = 0.0
     for scan in scans:
         begin = time.perf_counter()
@@ -71,6 +73,7 @@ def run_slam(
         if update.match is not None or not live:
             live_ns.append(update.stamp_ns)
             live.append(update.T_map_base.as_array())
+            covariance[update.stamp_ns] = update.covariance
         elif update.reason:
             kind = update.reason.partition(":")[0]
             reasons[kind] = reasons.get(kind, 0) + 1
@@ -81,7 +84,8 @@ def run_slam(
     finish_s = time.perf_counter() - begin
     live_trajectory = Trajectory(np.array(live_ns, dtype=np.int64), np.array(live).reshape(-1, 3))
     counters = {name: int(n) for name, n in slam.counters.items()}
-    return SlamRun(slam.trajectory(), live_trajectory, _loops(slam), counters, np.array(seconds), finish_s, reasons)
+    timing = (np.array(seconds), finish_s)
+    return SlamRun(slam.trajectory(), live_trajectory, _loops(slam), counters, *timing, reasons, covariance)
 
 
 def draw_grid(scans: Iterable[Scan], trajectory: Trajectory, config: RasterConfig | None = None) -> OccupancyGrid:

@@ -23,11 +23,13 @@ from svfm_ros.errors import DataError
 from svfm_ros.types import Pose2, Walk
 from svfm_ros.walks.segmentation import Reason, Stretch, WalkCut, cut_walks, is_stay, leave, to_ns, trim
 
-__all__ = ["PointsOf", "WalkRecorder", "record_walks", "take_walk", "thin_points", "walk_id_of"]
+__all__ = ["CovarianceOf", "PointsOf", "WalkRecorder", "record_walks", "take_walk", "thin_points", "walk_id_of"]
 
 Array = NDArray[np.float64]
 PointsOf = Callable[[int], ArrayLike | None]
 """Points ``(N, 2)`` that the scan of that stamp saw, in the base frame; None where there is none."""
+CovarianceOf = Callable[[int], ArrayLike | None]
+"""Covariance ``(3, 3)`` of the pose (x, y, theta) at that stamp, in the trajectory's axes; None where not known."""
 
 _DROP_FROM = 1024  # forget poses only when so many can go at once
 
@@ -172,11 +174,12 @@ def record_walks(
     poses: ArrayLike,
     points_of: PointsOf | None = None,
     config: RecorderConfig | None = None,
+    covariance_of: CovarianceOf | None = None,
 ) -> list[Walk]:
     """All walks of a finished trajectory: stamps ``(T,)``, poses ``(T, 3)``."""
     config = config or RecorderConfig()
     cuts = cut_walks(stamps_ns, poses, config)
-    return [take_walk(cut, resident, stamps_ns, poses, points_of, config) for cut in cuts]
+    return [take_walk(cut, resident, stamps_ns, poses, points_of, config, covariance_of) for cut in cuts]
 
 
 def take_walk(
@@ -186,6 +189,7 @@ def take_walk(
     poses: ArrayLike,
     points_of: PointsOf | None = None,
     config: RecorderConfig | None = None,
+    covariance_of: CovarianceOf | None = None,
 ) -> Walk:
     """The walk of that interval, out of the trajectory as it stands now; its frame is the trajectory's."""
     stamps, trajectory = np.asarray(stamps_ns, dtype=np.int64), np.asarray(poses, dtype=float)
@@ -194,8 +198,20 @@ def take_walk(
         raise DataError(f"expected a trajectory with two poses from {cut.start_ns} to {cut.end_ns}, got fewer")
     spacing_m = (config or RecorderConfig()).point_spacing_m
     points = np.empty((0, 2)) if points_of is None else _seen(stamps[part], trajectory[part], points_of, spacing_m)
+    covariance = None if covariance_of is None else _covariances(stamps[part], covariance_of)
     walk_id = walk_id_of(resident, cut.start_ns)
-    return Walk(walk_id, resident, stamps[part].copy(), trajectory[part].copy(), points)
+    return Walk(walk_id, resident, stamps[part].copy(), trajectory[part].copy(), points, covariance=covariance)
+
+
+def _covariances(stamps: NDArray[np.int64], covariance_of: CovarianceOf) -> Array | None:
+    """Covariances ``(T, 3, 3)``; a pose without one gets that of the nearest pose in time, None where none has any."""
+    found = [covariance_of(stamp) for stamp in stamps.tolist()]
+    known = [i for i, c in enumerate(found) if c is not None]
+    if not known:
+        return None
+    middle_ns = (stamps[known][1:] + stamps[known][:-1]) // 2
+    nearest = np.searchsorted(middle_ns, stamps, side="left")
+    return np.array([found[known[i]] for i in nearest], dtype=np.float64)
 
 
 def walk_id_of(resident: str, start_ns: int) -> str:

@@ -40,6 +40,7 @@ class _Row:
     walk: Walk
     start_ns: int
     xy: Array  # (L, 2)
+    variance: Array | None  # (L, 2), in square metres
 
 
 def make_windows(walks: Iterable[Walk], config: WindowsConfig | None = None, frame: str = "map") -> WalkWindows:
@@ -77,8 +78,19 @@ def _resample(walk: Walk, part: slice, dt_s: float) -> _Row:
     stamps = walk.stamps_ns[part]
     times_s = (stamps - stamps[0]) * 1e-9
     grid_s = dt_s * np.arange(math.floor(times_s[-1] / dt_s + _ROUNDING) + 1)
-    xy = np.stack([np.interp(grid_s, times_s, walk.poses[part, i]) for i in (0, 1)], axis=1)  # (L, 2)
-    return _Row(walk, int(stamps[0]), xy)
+    xy = _on_grid(grid_s, times_s, walk.xy[part])
+    variance = None if walk.covariance is None else _on_grid(grid_s, times_s, _xy_variance(walk.covariance[part]))
+    return _Row(walk, int(stamps[0]), xy, variance)
+
+
+def _on_grid(grid_s: Array, times_s: Array, values: Array) -> Array:
+    """Linear interpolation of ``(S, 2)`` at the grid's times ``(L, 2)``."""
+    return np.stack([np.interp(grid_s, times_s, values[:, i]) for i in (0, 1)], axis=1)
+
+
+def _xy_variance(covariance: Array) -> Array:
+    """The variances of x and y ``(S, 2)`` in covariances ``(S, 3, 3)``."""
+    return np.asarray(np.diagonal(covariance, axis1=1, axis2=2)[:, :2])
 
 
 def _pad(rows: list[_Row], config: WindowsConfig, frame: str) -> WalkWindows:
@@ -92,7 +104,20 @@ def _pad(rows: list[_Row], config: WindowsConfig, frame: str) -> WalkWindows:
     start_ns = np.array([r.start_ns for r in rows], dtype=np.int64)
     ids, residents = tuple(r.walk.walk_id for r in rows), tuple(r.walk.resident for r in rows)
     hours = hours_of_day(start_ns, config.time_zone)
-    return WalkWindows(xy, valid, config.dt_s, start_ns, hours, ids, residents, frame, config.time_zone)
+    variance = _padded_variance(rows, longest)
+    return WalkWindows(xy, valid, config.dt_s, start_ns, hours, ids, residents, frame, config.time_zone, variance)
+
+
+def _padded_variance(rows: list[_Row], longest: int) -> Array | None:
+    """Variances ``(N, longest, 2)``, 0 for rows without; None where no row has any."""
+    if all(row.variance is None for row in rows):
+        return None
+    variance = np.zeros((len(rows), longest, 2))
+    for n, row in enumerate(rows):
+        if row.variance is not None:
+            variance[n, : len(row.xy)] = row.variance
+            variance[n, len(row.xy) :] = row.variance[-1]
+    return variance
 
 
 def fixed_length(windows: WalkWindows, steps: int, stride: int) -> WalkWindows:
@@ -106,8 +131,9 @@ def fixed_length(windows: WalkWindows, steps: int, stride: int) -> WalkWindows:
     row = np.array([n for n, _ in pairs], dtype=np.int64)
     offset = np.array([a for _, a in pairs], dtype=np.int64)
     start_ns = windows.start_ns[row] + np.round(offset * windows.dt_s * 1e9).astype(np.int64)
+    step = offset[:, None] + np.arange(steps)  # (rows, steps)
     return WalkWindows(
-        windows.xy[row[:, None], offset[:, None] + np.arange(steps)],
+        windows.xy[row[:, None], step],
         np.ones((len(pairs), steps), dtype=np.bool_),
         windows.dt_s,
         start_ns,
@@ -116,6 +142,7 @@ def fixed_length(windows: WalkWindows, steps: int, stride: int) -> WalkWindows:
         tuple(windows.residents[n] for n in row),
         windows.frame,
         windows.time_zone,
+        None if windows.variance is None else windows.variance[row[:, None], step],
     )
 
 

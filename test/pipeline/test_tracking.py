@@ -44,6 +44,10 @@ def test_walks_are_cut_where_someone_walked(run):
     assert np.linalg.norm(there.xy[-1] - there.xy[0]) > 1.5
     assert np.linalg.norm(walks[1].xy[-1] - truth[0, :2]) < 0.6
     assert len(there.points) > 100
+    assert there.covariance is not None
+    assert there.covariance.shape == (len(there.poses), 3, 3)
+    spread_m = np.sqrt(there.covariance[:, 0, 0] + there.covariance[:, 1, 1])
+    assert 0.0 < np.median(spread_m) < 0.15
 
 
 def test_odometry_and_its_correction_make_the_pose(run):

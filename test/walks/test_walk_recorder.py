@@ -270,6 +270,18 @@ def test_the_walk_is_taken_from_the_trajectory_as_it_is_now() -> None:
     np.testing.assert_allclose(np.unique(walk.points[:, 0].round(6)), [0.0, 1.0])
 
 
+def test_the_covariance_of_each_pose_comes_with_it_and_gaps_take_the_nearest() -> None:
+    stamps, poses = trajectory(sit(10, 0), go(0, 6), sit(10, 6))
+    (cut,) = cut_walks(stamps, poses)
+    known = {int(s): np.eye(3) * (k + 1) for k, s in enumerate(stamps) if k % 3 == 0}
+    walk = take_walk(cut, "anna", stamps, poses, covariance_of=known.get)
+    first = int(np.searchsorted(stamps, cut.start_ns))
+    assert walk.covariance is not None
+    nearest = [3 * round((first + i) / 3) + 1 for i in range(len(walk.poses))]
+    np.testing.assert_allclose(walk.covariance[2:-2, 0, 0], nearest[2:-2])
+    assert take_walk(cut, "anna", stamps, poses, covariance_of=lambda stamp: None).covariance is None
+
+
 def test_a_walk_outside_the_trajectory_is_refused() -> None:
     stamps, poses = trajectory(sit(1, 0))
     with pytest.raises(DataError, match="two poses"):

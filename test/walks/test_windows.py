@@ -1,5 +1,7 @@
 """Windows say where a walk was at each tick, and splits never cut a walk in two."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -32,6 +34,31 @@ def test_positions_at_the_ticks_are_known() -> None:
     np.testing.assert_array_equal(windows.lengths, [6, 4])
     np.testing.assert_allclose(windows.end_xy, [[2.0, -1.0], [1.2, -0.6]])
     assert windows.walk_ids == ("a", "b")
+
+
+def with_variance(walk: Walk, growth: float) -> Walk:
+    """The walk with variances of x and y that grow by ``growth`` and twice that per second."""
+    t = walk.times_s
+    covariance = np.zeros((len(t), 3, 3))
+    covariance[:, 0, 0], covariance[:, 1, 1] = growth * t, 2 * growth * t
+    return replace(walk, covariance=covariance)
+
+
+def test_variances_are_interpolated_on_the_tick_and_follow_their_rows() -> None:
+    known, unknown = with_variance(straight("a", 2.0), 0.01), straight("b", 1.3)
+    windows = make_windows([known, unknown], WindowsConfig(dt_s=0.25))
+    assert windows.variance is not None
+    assert windows.variance.shape == windows.xy.shape
+    ticks = np.arange(9) * 0.25
+    np.testing.assert_allclose(windows.variance[0], np.stack([0.01 * ticks, 0.02 * ticks], axis=1), atol=1e-12)
+    np.testing.assert_array_equal(windows.variance[1], 0.0)
+    chosen = windows.select([1, 0]).variance
+    assert chosen is not None
+    np.testing.assert_array_equal(chosen[1], windows.variance[0])
+    pieces = fixed_length(windows.select([0]), 3, 2).variance
+    assert pieces is not None
+    np.testing.assert_array_equal(pieces[1], windows.variance[0, 2:5])
+    assert make_windows([unknown]).variance is None
 
 
 @pytest.mark.parametrize(("zone", "hour"), [("UTC", 12.0), ("Europe/London", 12.0), ("Asia/Kolkata", 17.5)])
