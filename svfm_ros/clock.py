@@ -1,5 +1,6 @@
 """Time of day from Unix time. The zone is always named by the caller, never taken from the machine."""
 
+import re
 from datetime import datetime
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
@@ -8,7 +9,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from svfm_ros.errors import ConfigError
 
-__all__ = ["NS_PER_S", "hours_of_day", "parse_local_time", "zone"]
+__all__ = ["NS_PER_S", "hours_of_day", "parse_hour", "parse_local_time", "zone"]
 
 NS_PER_S = 1_000_000_000
 _HOUR_S = 3600.0
@@ -49,3 +50,11 @@ def parse_local_time(text: str, zone_name: str) -> int:
     if when.tzinfo is None:
         when = when.replace(tzinfo=zone(zone_name))
     return int(when.timestamp()) * NS_PER_S + when.microsecond * 1000
+
+
+def parse_hour(text: str) -> float:
+    """``23:30`` as an hour of the day, 23.5."""
+    match = re.fullmatch(r"(\d{1,2}):(\d{2})", text)
+    if match is None or int(match[1]) > 23 or int(match[2]) > 59:
+        raise ConfigError(f"expected an hour such as 23:00, got {text!r}")
+    return int(match[1]) + int(match[2]) / 60.0

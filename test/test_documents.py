@@ -84,12 +84,20 @@ def test_the_pages_name_commands_at_all() -> None:
 def test_the_python_of_the_readme_runs_as_shown(tmp_path: Path) -> None:
     blocks = re.findall(r"^```python\n(.*?)^```$", (ROOT / "README.md").read_text(), re.DOTALL | re.MULTILINE)
     assert len(blocks) == 1
-    assert len(blocks[0].splitlines()) <= 15
+    assert len(blocks[0].splitlines()) <= 8
+    assert re.findall(r"^(?:import|from) .*$", blocks[0], re.MULTILINE) == ["import svfm_ros as svfm"]
+    (tmp_path / "config").symlink_to(ROOT / "config")
     (tmp_path / "shown.py").write_text(blocks[0])
     answer = subprocess.run(
-        [sys.executable, str(tmp_path / "shown.py")], capture_output=True, text=True, timeout=280, check=False, cwd=ROOT
+        [sys.executable, str(tmp_path / "shown.py")],
+        capture_output=True,
+        text=True,
+        timeout=280,
+        check=False,
+        cwd=tmp_path,
     )
     assert answer.returncode == 0, answer.stderr
+    assert (tmp_path / "model.pt").is_file()
     shares, entropy = answer.stdout.rsplit("} ", 1)
     assert {"kitchen", "study", "landing", "front_door"} <= set(ast.literal_eval(shares + "}"))
     assert 1.0 < float(entropy) < 1.6  # four places, about equally often

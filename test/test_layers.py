@@ -23,6 +23,7 @@ MAY_IMPORT = {
     "report": {"slam", "walks", "forecasting", "pipeline"},
     "experiments": {"slam", "walks", "forecasting", "svfm", "sim", "pipeline", "figures"},
     "nodes": {"slam", "walks", "forecasting", "svfm", "sim", "pipeline", "sources"},
+    "api": {"slam", "walks", "forecasting", "sim", "pipeline", "sources", "figures", "report"},
     "cli": {
         "slam",
         "walks",

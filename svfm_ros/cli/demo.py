@@ -238,7 +238,7 @@ def _pick(watch: "Watch", walks: "DemoWalks") -> "dict[str, Forecast]":
 
 
 def _draw(out: Path, watch: "Watch", walks: "DemoWalks", shown: "dict[str, Forecast]") -> list[Path]:
-    from svfm_ros.figures.forecast_figure import draw_forecast
+    from svfm_ros.figures.forecast_figure import draw_forecasts
 
     grid = watch.map()
     if grid is None:
@@ -251,7 +251,7 @@ def _draw(out: Path, watch: "Watch", walks: "DemoWalks", shown: "dict[str, Forec
     pictures = []
     for name, forecast in shown.items():
         pictures.append(out / f"forecast_{name}.png")
-        draw_forecast(pictures[-1], grid, forecast, walks.places, titles[name])
+        draw_forecasts(pictures[-1], grid, [forecast], walks.places, [titles[name]])
     return pictures
 
 

@@ -1,4 +1,4 @@
-"""A forecast on the map, as RViz shows it: paths coloured by where they end, endpoints with names and percentages."""
+"""Pictures of forecasts: sampled paths in the colour of the place they end at, places with name and probability."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -14,45 +14,80 @@ from numpy.typing import NDArray
 from svfm_ros.figures.map_figure import show_grid
 from svfm_ros.types import Forecast, OccupancyGrid, Places
 
-__all__ = ["draw_forecast", "draw_forecasts"]
+__all__ = ["draw_forecasts"]
 
 _ELSEWHERE_RGB = (0.35, 0.35, 0.35)
 _WALKER = "#146e3c"
 _LEAST_SHARE = 0.01
+_MARGIN_M = 1.0  # of floor around paths and places, where no map is known
+_PANEL_IN, _LEAST_IN = 7.0, 4.5  # longest and shortest side of the floor in the picture
+_TITLES_IN, _AXIS_IN = 1.0, 0.8  # above and beside the floor
+_BELOW_M = 0.2  # from the rim of a place to its name, where the walker stands inside
 
-
-def draw_forecast(
-    path: Path, grid: OccupancyGrid, forecast: Forecast, places: Places, title: str = "", dpi: int = 130
-) -> None:
-    """Write the picture to ``path``."""
-    draw_forecasts(path, grid, [forecast], places, [title], dpi)
+Bounds = tuple[float, float, float, float]  # x0, x1, y0, y1 in metres
 
 
 def draw_forecasts(
     path: Path,
-    grid: OccupancyGrid,
+    grid: OccupancyGrid | None,
     forecasts: Sequence[Forecast],
     places: Places,
     titles: Sequence[str],
     dpi: int = 130,
 ) -> None:
-    """Forecasts side by side, each under its title; written to ``path``."""
-    figure = Figure(figsize=(8.0 * len(forecasts), 8.0), layout="constrained")
+    """Write forecasts side by side, each below its title, to the PNG file ``path``; walls where a map is given."""
+    bounds = _bounds(forecasts, places) if grid is None else None
+    width, height = _panel_size(grid, bounds)
+    figure = Figure(figsize=((width + _AXIS_IN) * len(forecasts), height + _TITLES_IN), layout="constrained")
     FigureCanvasAgg(figure)
     panels = figure.subplots(1, len(forecasts), squeeze=False)[0]
     for axes, forecast, title in zip(panels, forecasts, titles, strict=True):
-        _panel(axes, grid, forecast, places, title)
-    figure.savefig(path, dpi=dpi)
+        _floor(axes, grid, bounds)
+        _panel(axes, forecast, places, title)
+    figure.savefig(path, dpi=dpi, bbox_inches="tight", pad_inches=0.15)  # whole titles, however long
 
 
-def _panel(axes: Any, grid: OccupancyGrid, forecast: Forecast, places: Places, title: str) -> None:
-    show_grid(axes, grid)
-    ends = forecast.endpoint if forecast.endpoint is not None else places.assign(forecast.samples_xy[:, -1])
-    _paths(axes, forecast, places, ends)
+def _bounds(forecasts: Sequence[Forecast], places: Places) -> Bounds:
+    """The floor that paths and places cover."""
+    points = np.concatenate([places.centres, *(f.samples_xy.reshape(-1, 2) for f in forecasts)])
+    (x0, y0), (x1, y1) = points.min(axis=0) - _MARGIN_M, points.max(axis=0) + _MARGIN_M
+    return float(x0), float(x1), float(y0), float(y1)
+
+
+def _panel_size(grid: OccupancyGrid | None, bounds: Bounds | None) -> tuple[float, float]:
+    """Width and height of one floor in inches, in the proportions of the house."""
+    if bounds is not None:
+        size = np.array([bounds[1] - bounds[0], bounds[3] - bounds[2]])
+    else:
+        assert grid is not None
+        size = np.array(grid.prob.shape[::-1], dtype=float)
+    width, height = np.maximum(_PANEL_IN * size / size.max(), _LEAST_IN).tolist()
+    return width, height
+
+
+def _floor(axes: Any, grid: OccupancyGrid | None, bounds: Bounds | None) -> None:
+    if grid is not None:
+        show_grid(axes, grid)
+    elif bounds is not None:
+        axes.set(xlim=bounds[:2], ylim=bounds[2:], xlabel="x (m)", ylabel="y (m)", aspect="equal")
+        axes.grid(color="#e8e8e8", zorder=0)
+
+
+def _panel(axes: Any, forecast: Forecast, places: Places, title: str) -> None:
+    if forecast.known:
+        ends = forecast.endpoint if forecast.endpoint is not None else places.assign(forecast.samples_xy[:, -1])
+        _paths(axes, forecast, places, ends)
     _endpoints(axes, forecast, places)
     axes.plot(*forecast.samples_xy[:, 0].mean(axis=0), "o", color=_WALKER, ms=9, zorder=6)
-    text = f"{forecast.entropy:.2f} nats, {forecast.walks} walks" if forecast.known else "no walk came near here"
-    axes.set_title(f"{title}\n{text}", fontsize=11)
+    axes.set_title(f"{title}\n{_summary(forecast)}", fontsize=11)
+
+
+def _summary(forecast: Forecast) -> str:
+    """The most likely place in words, and the number of walks the forecast rests on."""
+    if not forecast.known:
+        return "unknown: no recorded walk came near here"
+    name, share = max(forecast.shares.items(), key=lambda one: one[1])
+    return f"most likely {name.replace('_', ' ')} ({share:.0%}), from {forecast.walks} walks"
 
 
 def _paths(axes: Any, forecast: Forecast, places: Places, ends: NDArray[np.int64]) -> None:
@@ -64,11 +99,15 @@ def _paths(axes: Any, forecast: Forecast, places: Places, ends: NDArray[np.int64
 
 
 def _endpoints(axes: Any, forecast: Forecast, places: Places) -> None:
+    """Every place by name; those that are likely with their probability and in full colour."""
+    walker = forecast.samples_xy[:, 0].mean(axis=0)
     for place in places:
-        share = forecast.shares.get(place.name, 0.0)
-        if share < _LEAST_SHARE:
-            continue
-        axes.add_patch(Circle((place.x, place.y), place.radius_m, color=(*place.rgb, 0.3), zorder=4))
-        label = f"{place.name.replace('_', ' ')} {share:.0%}"
+        share = forecast.shares.get(place.name, 0.0) if forecast.known else 0.0
+        likely = share >= _LEAST_SHARE
+        axes.add_patch(Circle((place.x, place.y), place.radius_m, color=(*place.rgb, 0.3 if likely else 0.1), zorder=4))
+        label = place.name.replace("_", " ") + (f" {share:.0%}" if likely else "")
         box = {"boxstyle": "round,pad=0.2", "facecolor": "white", "edgecolor": "none", "alpha": 0.75}
-        axes.text(*place.xy, label, ha="center", va="center", fontsize=10, zorder=5, bbox=box)
+        ink = "black" if likely else "#777777"
+        inside = np.hypot(*(walker - place.xy)) <= place.radius_m
+        y = place.y - (place.radius_m + _BELOW_M if inside else 0.0)
+        axes.text(place.x, y, label, ha="center", va="center", fontsize=10, color=ink, zorder=5, bbox=box)

@@ -1,0 +1,309 @@
+"""The functions behind ``import svfm_ros as svfm``: walks in, model out, forecasts from the model, maps from scans.
+
+Each one checks its input and calls the same code as the command of that name. Heavy libraries are imported where they
+are used, so that reading walks does not load torch.
+"""
+
+import shutil
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from svfm_ros.clock import NS_PER_S, parse_hour, parse_local_time, zone
+from svfm_ros.errors import UsageError
+
+if TYPE_CHECKING:
+    from numpy.typing import ArrayLike
+
+    from svfm_ros.forecasting.forecaster import Forecaster
+    from svfm_ros.forecasting.model_file import WalkModelFile
+    from svfm_ros.forecasting.table_file import ForecastFile
+    from svfm_ros.slam.trajectory import Trajectory
+    from svfm_ros.sources import ScanSource
+    from svfm_ros.types import Forecast, OccupancyGrid, Places, Scan, Walk
+
+__all__ = [
+    "Model",
+    "SlamResult",
+    "draw_forecast",
+    "load_model",
+    "read_scans",
+    "read_walks",
+    "run_slam",
+    "simulate",
+    "train",
+    "write_report",
+    "write_walks",
+]
+
+_SIMULATED_WALKS = 200
+_HELD_OUT_SHARE = 0.2
+
+
+def read_walks(path: Path | str, resident: str | None = None) -> "list[Walk]":
+    """Walks of one person in the house's frame, from a walk store or a CSV file with the columns walk_id,t,x,y.
+
+    ``t`` is in Unix seconds, ``x`` and ``y`` in metres. ``resident`` is needed where a file holds several people's.
+    """
+    from svfm_ros.pipeline.walk_input import read_walks as read_input
+
+    if not Path(path).exists():
+        raise UsageError(f"expected a walk store or a CSV file, got nothing at {path}")
+    return read_input(Path(path), resident).walks
+
+
+def write_walks(walks: "Iterable[Walk]", path: Path | str) -> int:
+    """Write walks as a CSV file that ``read_walks`` reads back; return how many there were."""
+    from svfm_ros.walks.walk_csv import write_walks_csv
+
+    return write_walks_csv(walks, Path(path))
+
+
+def simulate(
+    *,
+    walks: int | None = None,
+    days: float | None = None,
+    house: Path | str = "home",
+    profile: str = "paper",
+    seed: int = 0,
+) -> "list[Walk]":
+    """True walks of a simulated resident: ``walks`` walks from the couch (200), or all walks of ``days`` days.
+
+    ``house`` is ``home``, ``bungalow`` or a drawing in YAML. ``profile`` is ``paper``, ``routine`` or ``wandering``.
+    The same arguments give the same walks. ``svfm simulate`` also writes the scans of a worn LiDAR.
+    """
+    from svfm_ros.config.sim_config import HabitConfig
+    from svfm_ros.sim.house import load_house
+    from svfm_ros.sim.walker import simulate_days, simulate_habit
+
+    if walks is not None and days is not None:
+        raise UsageError("expected a number of walks or of days, got both")
+    plan, habits = load_house(str(house)), HabitConfig(profile=profile)
+    if days is not None:
+        return [one.walk for one in simulate_days(plan, seed=seed, days=days, habits=habits)]
+    count = _SIMULATED_WALKS if walks is None else walks
+    if count < 1:
+        raise UsageError(f"expected at least one walk, got {count}")
+    return [one.walk for one in simulate_habit(plan, seed=seed, count=count, habits=habits)]
+
+
+class Model:
+    """A learned model of one person's walks in one house; made by ``train`` and ``load_model``."""
+
+    def __init__(
+        self,
+        file: "WalkModelFile | ForecastFile",
+        places: "Places | Path | str | None" = None,
+        map: "OccupancyGrid | Path | str | None" = None,
+        path: Path | None = None,
+    ) -> None:
+        """``places`` replace those of the model, paths do not cross the walls of ``map``, ``path`` is the file's."""
+        self.file = file
+        self._places, self._map, self._path = places, map, path
+
+    def __repr__(self) -> str:
+        return f"<svfm_ros.Model {self.model_id}: {', '.join(self.places.names) or 'no places'}>"
+
+    @property
+    def model_id(self) -> str:
+        """A short name that changes whenever a weight does."""
+        return self.file.model_id
+
+    @property
+    def time_zone(self) -> str:
+        """IANA name of the zone in which the model counts hours."""
+        return self.file.time_zone
+
+    @property
+    def places(self) -> "Places":
+        """The places that forecasts name, with centre, radius and colour."""
+        return self.forecaster.places
+
+    @cached_property
+    def forecaster(self) -> "Forecaster":
+        """The forecaster that the live node uses, too."""
+        from svfm_ros.config.forecast_config import ForecastConfig
+        from svfm_ros.forecasting.forecaster import Forecaster
+        from svfm_ros.forecasting.model_places import places_from
+
+        places = places_from(self.file.metrics) if self._places is None else _as_places(self._places)
+        return Forecaster(self.file, places, replace(ForecastConfig(), frame=self.file.frame), _as_map(self._map))
+
+    def forecast(
+        self,
+        position: "ArrayLike",
+        at: str | datetime | int,
+        *,
+        walk_so_far: "Walk | None" = None,
+        what_if_hour: float | str | None = None,
+        covariance: "ArrayLike | None" = None,
+        horizon_s: float | None = None,
+        samples: int | None = None,
+        seed: int | None = None,
+    ) -> "Forecast":
+        """Sampled paths from ``position`` (x, y in metres) and the probability of each place.
+
+        ``at`` is a local time such as ``"2026-11-16T14:00"``, a ``datetime`` or Unix nanoseconds. ``walk_so_far`` is
+        the walk under way, which ends at ``position``. ``what_if_hour`` (``2.0`` or ``"02:00"``) replaces the hour.
+        ``covariance`` (2, 2) is that of the position, in square metres.
+        """
+        hour = parse_hour(what_if_hour) if isinstance(what_if_hour, str) else what_if_hour
+        return self.forecaster.forecast(
+            position,
+            _as_stamp(at, self.time_zone),
+            covariance=covariance,
+            walk_so_far=walk_so_far,
+            what_if_hour=hour,
+            horizon_s=horizon_s,
+            samples=samples,
+            seed=seed,
+        )
+
+    def save(self, path: Path | str) -> None:
+        """Write the model as one file for ``load_model``, ``svfm forecast`` and the live node."""
+        from svfm_ros.forecasting.model_file import WalkModelFile, save_walk_model
+
+        try:
+            Path(path).absolute().parent.mkdir(parents=True, exist_ok=True)
+            if isinstance(self.file, WalkModelFile):
+                save_walk_model(Path(path), self.file)
+            elif self._path is not None and self._path.resolve() != Path(path).resolve():
+                shutil.copyfile(self._path, path)
+        except OSError as error:
+            raise UsageError(f"cannot write {path}: {error.strerror}") from error
+
+
+def train(
+    walks: "Sequence[Walk] | Path | str",
+    *,
+    places: "Places | Path | str | None" = None,
+    map: "OccupancyGrid | Path | str | None" = None,
+    time_zone: str = "UTC",
+    seed: int = 0,
+    steps: int | None = None,
+) -> Model:
+    """Learn one person's walks, all in one frame; a fifth is held out and never learned from.
+
+    ``places`` names the places (a YAML file or ``Places``); otherwise they are found where walks end. ``time_zone`` is
+    that of the home. ``steps`` of the optimiser are chosen by default.
+    """
+    given = read_walks(walks) if isinstance(walks, Path | str) else list(walks)
+    return Model(_learn(given, places, time_zone, seed, steps), map=map)
+
+
+def _learn(
+    walks: "list[Walk]", places: "Places | Path | str | None", time_zone: str, seed: int, steps: int | None
+) -> "WalkModelFile":
+    from svfm_ros.config.forecast_config import PathTrainConfig
+    from svfm_ros.config.walk_config import WindowsConfig
+    from svfm_ros.errors import DataError
+    from svfm_ros.forecasting.fit import as_batch, held_out_nll, train_paths
+    from svfm_ros.forecasting.model_file import Footprints, WalkModelFile
+    from svfm_ros.forecasting.model_places import places_to
+    from svfm_ros.pipeline.walk_input import TRAINED_ON, fingerprint
+    from svfm_ros.types import Places
+    from svfm_ros.walks.places import find_places_of_walks
+    from svfm_ros.walks.windows import make_windows, split_by_walk
+
+    windows = make_windows(walks, WindowsConfig(time_zone=time_zone))
+    if len(set(windows.walk_ids)) < 2:
+        raise DataError(f"expected two or more walks of at least two steps, got {len(set(windows.walk_ids))}")
+    split = split_by_walk(windows, _HELD_OUT_SHARE)
+    config = PathTrainConfig(seed=seed) if steps is None else PathTrainConfig(seed=seed, steps=steps)
+    trained = train_paths(as_batch(split.train), split.train.dt_s, config=config)
+    used = set(split.train.walk_ids)
+    known = Places() if places is None else _as_places(places)
+    metrics = {
+        "held_out_nll": held_out_nll(trained.model, as_batch(split.held_out)),
+        "training_nll": trained.nll,
+        "walks_seen": len(walks),
+        TRAINED_ON: sorted(fingerprint(w) for w in walks if w.walk_id in used),
+        **places_to(find_places_of_walks(walks, known)),
+    }
+    return WalkModelFile(trained.model, Footprints.of(split.train), windows.frame, windows.time_zone, metrics)
+
+
+def load_model(
+    path: Path | str,
+    *,
+    places: "Places | Path | str | None" = None,
+    map: "OccupancyGrid | Path | str | None" = None,
+) -> Model:
+    """A model that ``train``, ``svfm train`` or the live trainer wrote; ``places`` replace those of the model."""
+    from svfm_ros.forecasting.table_file import open_model
+
+    if not Path(path).is_file():
+        raise UsageError(f"expected a model, got no file at {path}")
+    return Model(open_model(Path(path)), places, map, Path(path))
+
+
+def draw_forecast(
+    path: Path | str, forecast: "Forecast", model: Model, map: "OccupancyGrid | Path | str | None" = None
+) -> None:
+    """Write a picture (PNG) of a forecast: paths, places with probabilities and, where a map is given, the walls."""
+    from svfm_ros.figures.forecast_figure import draw_forecasts
+
+    at = datetime.fromtimestamp(forecast.stamp_ns / NS_PER_S, zone(model.time_zone)).strftime("%Y-%m-%d %H:%M")
+    draw_forecasts(Path(path), _as_map(map), [forecast], model.places, [at])
+
+
+def write_report(
+    path: Path | str, model: Model, walks: "Sequence[Walk]", map: "OccupancyGrid | Path | str | None" = None
+) -> None:
+    """Write one web page (HTML, works offline) about a person's walks and habits."""
+    from svfm_ros.pipeline.walk_input import TRAINED_ON, fingerprint
+    from svfm_ros.report import gather, render
+
+    learned = set(model.file.metrics.get(TRAINED_ON, ()))
+    unseen = [walk for walk in walks if fingerprint(walk) not in learned]
+    content = gather(model.forecaster, walks, unseen, _as_map(map))
+    Path(path).write_text(render(content), encoding="utf-8")
+
+
+def read_scans(path: Path | str, topic: str | None = None) -> "ScanSource":
+    """The scans of a rosbag (ROS 2 or 1), CARMEN log, MRPT rawlog or ``.npz``; can be iterated more than once."""
+    from svfm_ros.sources import open_scans
+
+    return open_scans(Path(path), topic)
+
+
+@dataclass(frozen=True, slots=True)
+class SlamResult:
+    """A map and the pose of every scan that could be placed, in the map's frame."""
+
+    map: "OccupancyGrid"
+    trajectory: "Trajectory"  # stamps_ns (T,), poses (T, 3)
+
+
+def run_slam(scans: "Iterable[Scan] | Path | str", resolution_m: float = 0.05) -> SlamResult:
+    """Map and optimised trajectory from scans alone; ``Slam`` does the same scan by scan, live."""
+    from svfm_ros.config.raster_config import RasterConfig
+    from svfm_ros.slam import offline
+
+    source: Iterable[Scan] = read_scans(scans) if isinstance(scans, Path | str) else scans
+    if isinstance(source, Iterator):
+        source = list(source)  # it is read twice: for the poses, then for the map
+    trajectory = offline.run_slam(source).trajectory
+    return SlamResult(offline.draw_grid(source, trajectory, RasterConfig(resolution_m=resolution_m)), trajectory)
+
+
+def _as_places(places: "Places | Path | str") -> "Places":
+    from svfm_ros.walks.places import load_places
+
+    return load_places(Path(places)) if isinstance(places, Path | str) else places
+
+
+def _as_map(map: "OccupancyGrid | Path | str | None") -> "OccupancyGrid | None":
+    from svfm_ros.mapio import load_map
+
+    return load_map(Path(map)) if isinstance(map, Path | str) else map
+
+
+def _as_stamp(at: str | datetime | int, time_zone: str) -> int:
+    """Unix nanoseconds; times without a zone are in the model's."""
+    if isinstance(at, int):
+        return at
+    return parse_local_time(at if isinstance(at, str) else at.isoformat(), time_zone)
