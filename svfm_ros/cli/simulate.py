@@ -8,6 +8,8 @@ for example:
   svfm simulate --out out/tour --one-bag                   the same as one recording, with the ways back
   svfm simulate --minutes 30 --dwell 20 --out out/living   half an hour of someone who stays nowhere for long
   svfm simulate --walks 2000 --walks-csv walks.csv         true walks alone, thousands in seconds
+  svfm simulate --house random:7 --resident 3 --days 30 --weekend --walks-csv walks.csv
+                                                           a month of one person in a house drawn at random
   svfm simulate --house my_house.yaml --export-map my_map.yaml
 
 --out holds one folder per bag (/scan, /ground_truth/pose), walks.csv (walk_id,t,x,y), labels.csv (who went where) and
@@ -54,7 +56,9 @@ class _Written:
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Options of ``svfm simulate``."""
-    parser.add_argument("--house", default="home", metavar="NAME|FILE", help="home, bungalow, or a drawing of your own")
+    parser.add_argument(
+        "--house", default="home", metavar="HOUSE", help="home, bungalow, random:SEED, or a drawing of your own"
+    )
     _add_walk_arguments(parser.add_argument_group("who walks"))
     _add_output_arguments(parser.add_argument_group("what to write (at least one)"))
     sensor = parser.add_argument_group("the LiDAR")
@@ -75,6 +79,13 @@ def _add_walk_arguments(group: Any) -> None:
     kind.add_argument("--minutes", type=_positive(float), metavar="M", help="M minutes of living")
     group.add_argument("--repeats", type=_positive(int), default=10, metavar="N", help="walks per target (10)")
     group.add_argument("--profile", choices=("paper", "routine", "wandering"), help="where people go by the hour")
+    group.add_argument(
+        "--resident", type=int, metavar="SEED", help="draw a person: pace, route, side, hours, habits, pauses"
+    )
+    group.add_argument("--weekend", action="store_true", help="a resident with other habits at the weekend")
+    group.add_argument(
+        "--change-day", type=_positive(int), metavar="N", help="a resident with a new routine N days after the first"
+    )
     group.add_argument("--dwell", type=_positive(float), metavar="S", help="median stay at a place, seconds")
     group.add_argument("--start-hour", type=float, default=8.0, metavar="H", help="hour at which living begins (8)")
     group.add_argument("--seed", type=int, default=0, help="another seed, other walks (0)")
@@ -113,6 +124,10 @@ def run(args: argparse.Namespace) -> int:
     if args.one_bag and (args.walks or args.days or args.minutes):
         raise UsageError("expected --one-bag with the protocol alone: --days and --minutes are one bag anyway")
     config = _config(args)
+    if config.resident.seed >= 0 and not (args.walks or args.days or args.minutes):
+        raise UsageError("expected --walks, --days or --minutes with --resident: the protocol has no habits")
+    if config.resident.seed < 0 and (args.weekend or args.change_day):
+        raise UsageError("expected --resident with --weekend or --change-day: they change a resident's habits")
     house = load_house(args.house)
     _export(args, house, config)
     if not any((args.out, args.walks_csv, args.labels_csv)):
@@ -133,11 +148,19 @@ def _config(args: argparse.Namespace) -> "SimConfig":
     config = load_yaml(SimConfig, args.config) if args.config else SimConfig()
     off = {e: False for e in _EFFECTS if args.ideal or getattr(args, f"no_{e}")}
     habits = {"profile": args.profile, "dwell_s": args.dwell}
+    person = {"seed": args.resident, "change_day": args.change_day, "weekend": args.weekend or None}
+    if args.resident is not None:
+        person["dwell_s"] = args.dwell
     return replace(
         config,
         lidar=replace(config.lidar, **off),
-        habits=replace(config.habits, **{k: v for k, v in habits.items() if v is not None}),
+        habits=replace(config.habits, **_given(habits)),
+        resident=replace(config.resident, **_given(person)),
     )
+
+
+def _given(options: dict[str, Any]) -> dict[str, Any]:
+    return {k: v for k, v in options.items() if v is not None}
 
 
 def _export(args: argparse.Namespace, house: "House", config: "SimConfig") -> None:
@@ -155,15 +178,18 @@ def _export(args: argparse.Namespace, house: "House", config: "SimConfig") -> No
 
 
 def _walks(args: argparse.Namespace, house: "House", config: "SimConfig") -> "list[LabelledWalk]":
-    from svfm_ros.sim.walker import simulate_days, simulate_habit, simulate_protocol
+    from svfm_ros.sim.resident import resident_of, simulate_living, simulate_resident
+    from svfm_ros.sim.walker import simulate_habit, simulate_protocol
 
+    if args.walks and config.resident.seed >= 0:
+        return simulate_resident(house, resident_of(house, config), walks=args.walks, seed=args.seed)
     if args.walks:
         return simulate_habit(house, config.walker, args.seed, args.walks, habits=config.habits)
     if not _days(args):
         return simulate_protocol(
             house, config.walker, args.seed, args.repeats, habits=config.habits, and_back=args.one_bag
         )
-    walks = simulate_days(house, config.walker, args.seed, _days(args), config.habits, args.start_hour)
+    walks = simulate_living(house, config, args.seed, _days(args), args.start_hour)
     if not walks:
         raise UsageError("expected time for at least one walk, got none: try more --minutes or a shorter --dwell")
     return walks

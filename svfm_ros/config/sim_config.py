@@ -4,7 +4,7 @@ from dataclasses import dataclass, field
 
 from svfm_ros.config.options import check, option
 
-__all__ = ["HabitConfig", "LidarConfig", "RecordingConfig", "SimConfig", "WalkerConfig"]
+__all__ = ["HabitConfig", "LidarConfig", "RecordingConfig", "ResidentConfig", "SimConfig", "WalkerConfig"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,6 +55,38 @@ class HabitConfig:
     night_dwell_factor: float = option(6.0, "how much longer people stay at night", low=1.0, high=100.0)
     time_zone: str = option("Europe/London", "IANA time zone of the house")
     first_day: str = option("2026-11-02", "the first simulated day")
+
+    def __post_init__(self) -> None:
+        check(self)
+
+
+@dataclass(frozen=True, slots=True)
+class ResidentConfig:
+    """The population that residents are drawn from, and what happens to their habits."""
+
+    seed: int = option(-1, "which resident is drawn; -1: nobody, habits.profile says where people go", low=-1)
+    pace_mps: float = option(1.0, "median walking speed over residents, m/s", low=0.4, high=1.8)
+    pace_between: float = option(0.12, "standard deviation of the log speed between residents", low=0.0, high=0.5)
+    pace_spread: float = option(0.2, "standard deviation of the log speed between walks of one", low=0.0, high=0.5)
+    side_m: float = option(0.1, "how far residents keep to their own side of a corridor, metres", low=0.0, high=0.5)
+    route_concentration: float = option(
+        1.0, "Dirichlet concentration over variants of a way; small: always the same way", low=0.05, high=100.0
+    )
+    habit_concentration: float = option(
+        0.6, "Dirichlet concentration of the next place; small: strict habits, large: anywhere", low=0.05, high=100.0
+    )
+    weekend: bool = option(False, "habits of their own on Saturday and Sunday")
+    change_day: int = option(
+        0, "days after the first one at which a new routine begins; 0 for never", low=0, high=10000
+    )
+    pause_spots: int = option(2, "spots on the way where a resident pauses", low=0, high=10)
+    pause_share: float = option(0.15, "share of the walks past such a spot that pause there", low=0.0, high=1.0)
+    pause_s: float = option(1.5, "median length of such a pause, seconds", low=0.1, high=60.0)
+    arrival_spread: float = option(
+        0.3, "standard deviation of where walks end, share of the place's radius", low=0.0, high=0.6
+    )
+    still_s: float = option(1.0, "how long a walk's record goes on after the arrival, seconds", low=0.0, high=60.0)
+    dwell_s: float = option(900.0, "median stay at a place by day, seconds", low=1.0, high=36000.0)
 
     def __post_init__(self) -> None:
         check(self)
@@ -113,5 +145,6 @@ class SimConfig:
 
     walker: WalkerConfig = field(default_factory=WalkerConfig)
     habits: HabitConfig = field(default_factory=HabitConfig)
+    resident: ResidentConfig = field(default_factory=ResidentConfig)
     lidar: LidarConfig = field(default_factory=LidarConfig)
     recording: RecordingConfig = field(default_factory=RecordingConfig)

@@ -76,12 +76,12 @@ class SimNode(ConfiguredNode[SimNodeConfig]):
 
     def _life(self, house: House) -> Iterator[_Due]:
         """What happens, in order of the time at which it becomes known: true poses at once, scans when complete."""
+        from svfm_ros.sim.resident import simulate_living
         from svfm_ros.sim.sim_recording import Recorder
-        from svfm_ros.sim.walker import simulate_days
 
         config = self.config
         days = config.hours / 24.0
-        walks = simulate_days(house, config.sim.walker, config.seed, days, config.sim.habits, config.start_hour)
+        walks = simulate_living(house, config.sim, config.seed, days, config.start_hour)
         if not walks:
             raise UsageError("expected time for at least one walk, got none: set more hours or less sim.habits.dwell_s")
         recorder = Recorder(house, config.sim)

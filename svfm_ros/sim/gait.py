@@ -4,6 +4,7 @@ The speed is given at every point of the path and changes evenly between two poi
 distance over their mean speed; that holds also where a walker starts from rest.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass, fields
 
 import numpy as np
@@ -11,14 +12,42 @@ from numpy.typing import NDArray
 from scipy.ndimage import gaussian_filter1d
 
 from svfm_ros.config.sim_config import WalkerConfig
+from svfm_ros.sim.paths import STOP_SPREAD
 
-__all__ = ["TimedPaths", "time_paths", "walk_poses"]
+__all__ = ["PauseSpot", "TimedPaths", "WalkingStyle", "stand_still", "time_paths", "walk_poses"]
 
 Array = NDArray[np.float64]
 
 _DRIFT_WAVES = 4
 _TURN_SMOOTHING_M = 0.2
 _PAUSE_SPREAD = 0.4
+_SPOT_REACH_M = 0.5  # a path this near to a spot passes it
+_STILL_SWAY_M, _STILL_SWAY_HZ = 0.003, 0.4  # of someone who stands
+
+
+@dataclass(frozen=True, slots=True)
+class PauseSpot:
+    """A spot on the floor where someone stops on some of the walks past it."""
+
+    x: float
+    y: float
+    share: float  # of the walks past it
+    seconds: float  # median length of the pause
+
+
+@dataclass(frozen=True, slots=True)
+class WalkingStyle:
+    """What one person does their own way; the default is nobody in particular."""
+
+    pace_spread: float = 0.0  # standard deviation of the log pace per walk; the pace scales the whole speed profile
+    side_m: float = 0.0  # to the left of the middle line where there is room
+    route_weights: tuple[float, ...] = ()  # shares of the variants of a way; empty: all alike
+    pauses: tuple[PauseSpot, ...] = ()
+    arrival_spread: float = STOP_SPREAD  # standard deviation of where walks end, share of the place's radius
+    still_s: float = 0.0  # how long the record of a walk goes on after the arrival
+
+
+_NOBODY = WalkingStyle()
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +75,9 @@ class TimedPaths:
         return TimedPaths(**arrays)
 
 
-def time_paths(paths: Array, config: WalkerConfig, rng: np.random.Generator) -> TimedPaths:
+def time_paths(
+    paths: Array, config: WalkerConfig, rng: np.random.Generator, style: WalkingStyle = _NOBODY
+) -> TimedPaths:
     """Draw a speed for each path ``(B, N, 2)`` and every point of it."""
     count, nodes = paths.shape[:2]
     step = np.diff(paths, axis=1)
@@ -56,8 +87,11 @@ def time_paths(paths: Array, config: WalkerConfig, rng: np.random.Generator) -> 
     cruise = config.speed_mps * np.exp(config.speed_spread * rng.standard_normal(count))
     speed = cruise[:, None] * np.exp(_drift(s, config.speed_drift, rng))
     speed = _softly_below(speed, np.sqrt(config.turn_acceleration_mps2 / _curvature(heading, s)))
-    pause_at, pause_s = _pauses(count, nodes, config, rng)
+    pause_at, pause_s = _pauses_at(paths, style.pauses, rng) if style.pauses else _pauses(count, nodes, config, rng)
     speed = _softly_below(speed, _speed_near_stops(s, pause_at, pause_s, config.acceleration_mps2))
+    if style.pace_spread > 0.0:
+        pace = np.exp(style.pace_spread * rng.standard_normal(count))
+        speed, cruise = speed * pace[:, None], cruise * pace
     dt = 2.0 * ds / (speed[:, :-1] + speed[:, 1:])
     time = np.concatenate([np.zeros((count, 1)), np.cumsum(dt, axis=1)], axis=1)
     time += np.where(np.arange(nodes) > pause_at[:, None], pause_s[:, None], 0.0)
@@ -92,6 +126,20 @@ def _pauses(count: int, nodes: int, config: WalkerConfig, rng: np.random.Generat
     at = np.rint(rng.uniform(0.25, 0.8, size=count) * (nodes - 1)).astype(np.int64)
     length = config.pause_s * np.exp(_PAUSE_SPREAD * rng.standard_normal(count))
     return at, np.where(rng.uniform(size=count) < config.pause_share, length, 0.0)
+
+
+def _pauses_at(paths: Array, spots: Sequence[PauseSpot], rng: np.random.Generator) -> tuple[NDArray[np.int64], Array]:
+    """The point and length of each path's pause: at the first spot drawn of those it passes, away from its ends."""
+    count, nodes = paths.shape[:2]
+    at, seconds = np.full(count, nodes // 2), np.zeros(count)
+    for spot in spots:
+        distance = np.hypot(*(paths - [spot.x, spot.y]).transpose(2, 0, 1))  # (B, N)
+        nearest = distance.argmin(axis=1)
+        passes = (distance.min(axis=1) < _SPOT_REACH_M) & (nearest > nodes // 8) & (nearest < nodes - nodes // 8)
+        length = spot.seconds * np.exp(_PAUSE_SPREAD * rng.standard_normal(count))
+        chosen = passes & (rng.uniform(size=count) < spot.share) & (seconds == 0.0)
+        at[chosen], seconds[chosen] = nearest[chosen], length[chosen]
+    return at, seconds
 
 
 def _speed_near_stops(s: Array, pause_at: NDArray[np.int64], pause_s: Array, acceleration: float) -> Array:
@@ -146,3 +194,11 @@ def _interpolate(timed: TimedPaths, which: NDArray[np.int64], t: Array, nodes: i
     xy = timed.xy[which, cell] * (1.0 - share)[:, None] + timed.xy[which, cell + 1] * share[:, None]
     heading = timed.heading_rad[which, cell] * (1.0 - share) + timed.heading_rad[which, cell + 1] * share
     return np.column_stack([xy, heading]), v0 + (v1 - v0) * local / span
+
+
+def stand_still(t: Array, poses: Array, seconds: float, rate_hz: float) -> tuple[Array, Array]:
+    """A walk (times ``(T,)``, poses ``(T, 3)``) and the poses of who then stands, swaying by millimetres."""
+    after = np.arange(1, round(seconds * rate_hz) + 1) / rate_hz
+    sway = _STILL_SWAY_M * np.sin(2.0 * np.pi * _STILL_SWAY_HZ * after)
+    side = np.array([-np.sin(poses[-1, 2]), np.cos(poses[-1, 2]), 0.0])
+    return np.concatenate([t, t[-1] + after]), np.concatenate([poses, poses[-1] + sway[:, None] * side])

@@ -10,11 +10,11 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from svfm_ros.errors import DataError
+from svfm_ros.errors import DataError, UsageError
 from svfm_ros.installed_files import share_file
 from svfm_ros.types import Place, Places
 
-__all__ = ["BODY_HEIGHT_M", "House", "Solid", "load_house"]
+__all__ = ["BODY_HEIGHT_M", "RANDOM", "House", "Solid", "load_house"]
 
 Array = NDArray[np.float64]
 
@@ -69,14 +69,30 @@ class House:
         return float(x0), float(y0), float(x1), float(y1)
 
 
+RANDOM = "random:"
+"""What the name of a house drawn at random begins with; a seed follows."""
+
+
 def load_house(source: Path | str = "home") -> House:
-    """A house from its drawing: a YAML file, or the name of one that came with the package (home, bungalow).
+    """A house from its drawing: a YAML file, the name of one that came with the package (home, bungalow), or one drawn
+    at random (``random:SEED``).
 
     ``config/houses/home.yaml`` explains the format.
     """
     from svfm_ros.sim.house_drawing import read_drawing
 
+    if str(source).startswith(RANDOM):
+        from svfm_ros.sim.random_house import random_house
+
+        return random_house(_seed_of(str(source)))
     path = Path(source)
     if path.suffix in (".yaml", ".yml"):
         return read_drawing(path)
     return read_drawing(share_file(f"config/houses/{source}.yaml"))
+
+
+def _seed_of(source: str) -> int:
+    text = source.removeprefix(RANDOM)
+    if not text.isdecimal():
+        raise UsageError(f"expected a whole number after {RANDOM}, such as {RANDOM}7, got {source!r}")
+    return int(text)

@@ -3,6 +3,8 @@
 import numpy as np
 from numpy.typing import NDArray
 
+from svfm_ros.compiled import kernel
+
 __all__ = ["contains", "distance_to_segments", "rectangle_around"]
 
 Array = NDArray[np.float64]
@@ -26,11 +28,17 @@ def contains(outline: Array, points: Array) -> NDArray[np.bool_]:
     return inside
 
 
+@kernel
 def distance_to_segments(points: Array, segments: Array) -> Array:
     """Distance ``(N,)`` of each point ``(N, 2)`` to the nearest of the segments ``(M, 4)``."""
     best = np.full(len(points), np.inf)
-    for x0, y0, x1, y1 in segments:
-        a, d = np.array([x0, y0]), np.array([x1 - x0, y1 - y0])
-        s = np.clip(((points - a) @ d) / max(float(d @ d), 1e-30), 0.0, 1.0)
-        np.minimum(best, np.hypot(*(points - a - s[:, None] * d).T), out=best)
-    return best
+    for m in range(len(segments)):
+        ax, ay = segments[m, 0], segments[m, 1]
+        dx, dy = segments[m, 2] - ax, segments[m, 3] - ay
+        length2 = max(dx * dx + dy * dy, 1e-30)
+        for i in range(len(points)):
+            px, py = points[i, 0] - ax, points[i, 1] - ay
+            s = min(max((px * dx + py * dy) / length2, 0.0), 1.0)
+            ex, ey = px - s * dx, py - s * dy
+            best[i] = min(best[i], ex * ex + ey * ey)
+    return np.asarray(np.sqrt(best))

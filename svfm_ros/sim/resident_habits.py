@@ -39,7 +39,10 @@ def _at_night(house: House, habits: HabitConfig) -> Array:
     names = house.places.names
     for needed in ("landing", "kitchen"):
         if needed not in names:
-            raise DataError(f"{house.name}: expected a place {needed!r} for walks at night, got {', '.join(names)}")
+            raise DataError(
+                f"{house.name}: expected a place {needed!r} for walks at night (or a drawn resident), "
+                f"got {', '.join(names)}"
+            )
     shares = np.zeros(len(names))
     shares[names.index("landing")] = habits.night_landing
     shares[names.index("kitchen")] = 1.0 - habits.night_landing

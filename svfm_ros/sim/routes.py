@@ -17,14 +17,16 @@ from svfm_ros.errors import DataError
 from svfm_ros.sim.clearance import ClearanceGrid, clearance_grid
 from svfm_ros.sim.house import House
 
-__all__ = ["NODES", "RouteBook", "resample"]
+__all__ = ["NODES", "VARIANTS", "RouteBook", "resample"]
 
 Array = NDArray[np.float64]
 
 NODES = 161
 """Points on a middle line."""
 
-_VARIANTS = 8
+VARIANTS = 8
+"""Middle lines per pair of places, at most."""
+
 _COMFORT_M = 0.6  # floor farther than this from everything costs nothing extra
 _SMOOTHING_M = 0.35
 _NEAREST_M = 0.1  # a place may be this far from floor with room for a body
@@ -45,7 +47,7 @@ class RouteBook:
         self.house = house
         self.clearance_m = clearance_m
         self.grid: ClearanceGrid = clearance_grid(house)
-        self._variants = [self._variant(seed) for seed in range(_VARIANTS)]
+        self._variants = [self._variant(seed) for seed in range(VARIANTS)]
         self._lines: dict[tuple[str, str], Array] = {}
 
     def lines(self, origin: str, destination: str) -> Array:

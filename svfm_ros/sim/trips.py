@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 
 from svfm_ros.clock import NS_PER_S
 from svfm_ros.config.sim_config import WalkerConfig
-from svfm_ros.sim.gait import TimedPaths, time_paths, walk_poses
-from svfm_ros.sim.paths import draw_paths, draw_stops
+from svfm_ros.sim.gait import TimedPaths, WalkingStyle, stand_still, time_paths, walk_poses
+from svfm_ros.sim.paths import STOP_SPREAD, draw_paths, draw_stops
 from svfm_ros.sim.routes import RouteBook
 from svfm_ros.types import Walk
 
@@ -56,12 +56,12 @@ def tour(
     return [Trip(a, b, first_ns + i * gap_ns, spots[i], spots[i + 1]) for i, (a, b) in legs]
 
 
-def exact_spots(book: RouteBook, names: Sequence[str], rng: np.random.Generator) -> Array:
+def exact_spots(book: RouteBook, names: Sequence[str], rng: np.random.Generator, spread: float = STOP_SPREAD) -> Array:
     """Where exactly each visit ends ``(len(names), 2)``."""
     spots = np.empty((len(names), 2))
     for name in sorted(set(names)):
         rows = [i for i, n in enumerate(names) if n == name]
-        spots[rows] = draw_stops(book, book.house.place(name), len(rows), rng)
+        spots[rows] = draw_stops(book, book.house.place(name), len(rows), rng, spread)
     return spots
 
 
@@ -85,14 +85,19 @@ def walk_all(
     config: WalkerConfig,
     rng: np.random.Generator,
     duration_s: tuple[float, float] | None,
+    style: WalkingStyle | None = None,
+    resident: str = "",
 ) -> list[LabelledWalk]:
-    """Make all trips, one batch per pair of places."""
+    """Make all trips, one batch per pair of places; the walks of a named resident bear their name."""
+    style = style or WalkingStyle()
     walks: list[LabelledWalk | None] = [None] * len(trips)
     for pair, rows in _batches(trips):
-        timed = _time_trips(book, [trips[i] for i in rows], config, rng, duration_s)
+        timed = _time_trips(book, [trips[i] for i in rows], config, rng, duration_s, style)
         for i, (t, poses) in zip(rows, walk_poses(timed, config, rng), strict=True):
+            if style.still_s > 0.0:
+                t, poses = stand_still(t, poses, style.still_s, config.rate_hz)
             stamps = trips[i].start_ns + np.rint(t * NS_PER_S).astype(np.int64)
-            walks[i] = LabelledWalk(Walk(f"walk-{i:05d}", "resident", stamps, poses), *pair)
+            walks[i] = LabelledWalk(Walk(f"{resident or 'walk'}-{i:05d}", resident or "resident", stamps, poses), *pair)
     return [w for w in walks if w is not None]
 
 
@@ -112,24 +117,29 @@ def _time_trips(
     config: WalkerConfig,
     rng: np.random.Generator,
     duration_s: tuple[float, float] | None,
+    style: WalkingStyle,
 ) -> TimedPaths:
     """Paths and speeds of one batch; walks outside of the duration are drawn again, unless the way is that long."""
     low, high = duration_s or (0.0, np.inf)
-    timed = _draw_trips(book, trips, config, rng)
+    timed = _draw_trips(book, trips, config, rng, style)
     for _ in range(_MOST_REDRAWS):
         again = np.flatnonzero((timed.duration_s() < low) | (timed.duration_s() > high))
         if len(again) == 0:
             break
-        timed = timed.replaced(again, _draw_trips(book, [trips[i] for i in again.tolist()], config, rng))
+        timed = timed.replaced(again, _draw_trips(book, [trips[i] for i in again.tolist()], config, rng, style))
     return timed
 
 
-def _draw_trips(book: RouteBook, trips: Sequence[Trip], config: WalkerConfig, rng: np.random.Generator) -> TimedPaths:
+def _draw_trips(
+    book: RouteBook, trips: Sequence[Trip], config: WalkerConfig, rng: np.random.Generator, style: WalkingStyle
+) -> TimedPaths:
     origin, destination = trips[0].origin, trips[0].destination
     starts = draw_stops(book, book.house.place(origin), len(trips), rng)
     stops = draw_stops(book, book.house.place(destination), len(trips), rng)
     for i, trip in enumerate(trips):
         starts[i] = starts[i] if trip.start_xy is None else trip.start_xy
         stops[i] = stops[i] if trip.stop_xy is None else trip.stop_xy
-    paths = draw_paths(book, origin, destination, starts, stops, config.lateral_spread_m, rng)
-    return time_paths(paths, config, rng)
+    paths = draw_paths(
+        book, origin, destination, starts, stops, config.lateral_spread_m, rng, style.side_m, style.route_weights
+    )
+    return time_paths(paths, config, rng, style)
