@@ -17,7 +17,7 @@ from svfm_ros.errors import UsageError
 from svfm_ros.progress import progress
 
 if TYPE_CHECKING:
-    from svfm_ros.experiments.experiment_result import ExperimentResult
+    from svfm_ros.experiments.experiment import ExperimentResult
     from svfm_ros.experiments.registry import Experiment
 
 __all__ = ["add_arguments", "run"]
@@ -76,7 +76,7 @@ def _run_one(experiment: "Experiment", quick: bool) -> "ExperimentResult":
 
 
 def _save(result: "ExperimentResult", out: Path) -> list[str]:
-    from svfm_ros.experiments.experiment_result import save_figure
+    from svfm_ros.experiments.experiment import save_figure
 
     return [str(p) for p in save_figure(result.draw(), out / result.name)]
 

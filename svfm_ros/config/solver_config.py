@@ -1,4 +1,4 @@
-"""How an ordinary differential equation is solved."""
+"""Options of the ODE solvers."""
 
 from dataclasses import dataclass
 
@@ -12,19 +12,21 @@ METHODS = ("dopri5", "torchdiffeq:dopri5", "rk4", "euler")
 
 @dataclass(frozen=True, slots=True)
 class SolverConfig:
-    """Options of ``svfm_ros.svfm.solver.solve.solve``; times are in the unit the field reads."""
+    """Options of ``svfm_ros.svfm.solve``; times are in the unit of the field's time."""
 
     method: str = option(
         "dopri5",
-        "dopri5 gives every row its own steps; the others are torchdiffeq's, one step for all",
+        "dopri5 has a step size per row; the others are torchdiffeq's, with one step size per batch",
         choices=METHODS,
     )
     rtol: float = option(1e-6, "error allowed per step, relative to the state", low=1e-14, high=0.1)
     atol: float = option(1e-6, "error allowed per step, in units of the state", low=1e-14, high=1e6)
-    max_steps: int = option(10_000, "attempts per row before it is given up", low=1, high=10_000_000)
+    max_steps: int = option(10_000, "steps tried per row before it fails", low=1, high=10_000_000)
     first_step: float = option(0.0, "size of the first step; 0 lets the solver choose", low=0.0)
     max_step: float = option(0.0, "no step is longer than this; 0 sets no limit", low=0.0)
-    step_size: float = option(0.0, "step of rk4 and euler; 0 steps from one asked time to the next", low=0.0)
+    step_size: float = option(
+        0.0, "step of rk4 and euler; 0 takes one step between consecutive requested times", low=0.0
+    )
     adjoint: bool = option(False, "torchdiffeq's adjoint method for the gradient: less memory, more time")
 
     def __post_init__(self) -> None:

@@ -1,4 +1,4 @@
-"""Defaults of the model and of its training."""
+"""Options of the paper's model and of its training."""
 
 import math
 from dataclasses import dataclass
@@ -17,7 +17,7 @@ class ModelConfig:
     dim: int = option(2, "dimensions of what is observed", low=1, high=64, read_only=True)
     stochastic: bool = option(True, "give each field a random direction and length (S-)", read_only=True)
     components: int = option(4, "number of fields K; above one it is a mixture (-M)", low=1, high=256, read_only=True)
-    augment: int = option(0, "zeros the state is padded with (A-)", low=0, high=64, read_only=True)
+    augment: int = option(0, "zeros appended to the state (A-)", low=0, high=64, read_only=True)
     hidden_layers: int = option(2, "hidden layers of each field's network", low=1, high=8, read_only=True)
     hidden_units: int = option(32, "units in each hidden layer", low=1, high=4096, read_only=True)
     activation: Literal["relu", "tanh", "silu", "softplus"] = option(
@@ -26,21 +26,24 @@ class ModelConfig:
     max_speed: float = option(
         10.0, "smooth bound on a field's median length, in state units per unit of time; 0 is none", low=0.0
     )
-    still_speed: float = option(0.01, "length below which direction noise fades out, so that a field can stop", low=0.0)
+    still_speed: float = option(0.01, "length below which direction noise fades out", low=0.0)
     max_log_spread: float = option(
         1.0, "largest standard deviation of log-length, and of direction as a tangent", low=1e-3, high=3.0
     )
     first_log_spread: float = option(0.1, "that standard deviation before training", low=1e-4, high=3.0)
     time: Literal["none", "raw", "cyclic"] = option(
-        "none", "how networks see time", choices=("none", "raw", "cyclic"), read_only=True
+        "none",
+        "time as an input of the networks: none, t itself, or the time tuple",
+        choices=("none", "raw", "cyclic"),
+        read_only=True,
     )
     period: float = option(24.0, "period of the time tuple, in units of time (24 for hours)", low=1e-9)
     selection: Literal["stick", "filter"] = option(
-        "stick", "pick a field once, or filter forward", choices=("stick", "filter"), read_only=True
+        "stick", "pick a field once (pick and stick), or forward filtering", choices=("stick", "filter"), read_only=True
     )
     gate: Literal["linear", "mlp"] = option("linear", "network of the selection", choices=("linear", "mlp"))
-    gate_scale: float = option(1.0, "factor on the selection's logits; small ones commit later", low=1e-3, high=100.0)
-    stickiness: float = option(3.0, "first logit of staying with the same field when filtering", low=0.0, high=20.0)
+    gate_scale: float = option(1.0, "factor on the selection's logits", low=1e-3, high=100.0)
+    stickiness: float = option(3.0, "initial logit of staying with the same field under filtering", low=0.0, high=20.0)
     correlation: float = option(
         math.inf, "time over which a path's noise keeps its value; inf freezes it for the whole path", low=0.0
     )
@@ -71,19 +74,20 @@ class ModelConfig:
 
 @dataclass(frozen=True, slots=True)
 class TrainConfig:
-    """How a model is fitted; the same loop serves every experiment."""
+    """Options of ``svfm_ros.svfm.train``, the training loop of every experiment."""
 
-    seed: int = option(0, "first weights, order of batches and noise follow from it", low=0)
+    seed: int = option(0, "seed of the initial weights, the order of batches and the noise", low=0)
     steps: int = option(2000, "steps of the optimiser", low=1)
     batch_size: int = option(100, "rows per step; 0 takes all of them", low=0)
     learning_rate: float = option(1e-2, "step size of Adam", low=1e-8, high=1.0)
     gate_learning_rate: float = option(1e-2, "the same for the selection's networks", low=0.0, high=1.0)
     final_rate: float = option(0.05, "share of the learning rate left at the end (cosine)", low=0.0, high=1.0)
-    penalty: float = option(0.0, "weight lambda of the path losses or other regularisers", low=0.0)
     clip: float = option(10.0, "largest norm of the gradient; 0 does not clip", low=0.0)
-    check_every: int = option(50, "steps between looks at the validation loss", low=1)
-    patience: int = option(0, "looks without a better validation loss before stopping; 0 never stops", low=0)
-    restarts: int = option(1, "trainings from different first weights; the best by validation is kept", low=1, high=100)
+    check_every: int = option(50, "steps between validations", low=1)
+    patience: int = option(0, "validations without improvement before stopping; 0 never stops", low=0)
+    restarts: int = option(
+        1, "trainings from different initial weights; the best by validation is kept", low=1, high=100
+    )
 
     def __post_init__(self) -> None:
         check(self)

@@ -1,1 +1,1 @@
-"""The paper's experiments and the comparisons; all drawing with matplotlib lives here."""
+"""The experiments of the paper, run by ``svfm reproduce``."""

@@ -10,8 +10,7 @@ import numpy as np
 
 from svfm_ros.config.sim_config import HabitConfig
 from svfm_ros.experiments.behaviour_figure import draw_behaviour, draw_counterfactual
-from svfm_ros.experiments.experiment_result import ExperimentResult, Tick
-from svfm_ros.experiments.parallel import run_all
+from svfm_ros.experiments.experiment import ExperimentResult, Tick, run_all
 from svfm_ros.experiments.single_fields import SingleField, SingleTask, learn_single
 from svfm_ros.figures.home_example import HomeTask, Learnt, learn_home, targets
 from svfm_ros.figures.house_figure import readable

@@ -6,8 +6,16 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import torch
 
-from svfm_ros.experiments.classifiers import KINDS, STEPS, Spec, TrainedClassifier, accuracy, test_points, train_all
-from svfm_ros.experiments.experiment_result import ExperimentResult, Tick
+from svfm_ros.experiments.classifiers import (
+    KINDS,
+    STEPS,
+    ClassifierSpec,
+    TrainedClassifier,
+    accuracy,
+    test_points,
+    train_all,
+)
+from svfm_ros.experiments.experiment import ExperimentResult, Tick
 from svfm_ros.experiments.toy_sets import NOISE, Points, bayes_rate
 from svfm_ros.svfm.classifier import Classifier
 from svfm_ros.svfm.selection import choose
@@ -60,7 +68,7 @@ def _run(name: str, quick: bool, tick: Tick) -> ExperimentResult:
     shown: dict[str, TrainedClassifier] = {}
     for noise in noises:
         given, n, taken = (None, seeds, steps) if noise == NOISE[name] else (noise, 1, min(steps, _HARDER_STEPS))
-        specs = [Spec(name, k, seed=s, noise=given, steps=taken) for k in KINDS for s in range(n)]
+        specs = [ClassifierSpec(name, k, seed=s, noise=given, steps=taken) for k in KINDS for s in range(n)]
         trained = train_all(specs, tick)
         scores += [_score(k, noise, [t for t in trained if t.spec.kind == k], name) for k in KINDS]
         shown = shown or {t.spec.kind: t for t in trained if t.spec.seed == 0}

@@ -11,13 +11,12 @@ from dataclasses import dataclass, replace
 import torch
 
 from svfm_ros.config.svfm_config import ModelConfig, TrainConfig
-from svfm_ros.experiments.experiment_result import Tick
-from svfm_ros.experiments.parallel import run_all
+from svfm_ros.experiments.experiment import Tick, run_all
 from svfm_ros.experiments.toy_sets import Points, draw_points
 from svfm_ros.svfm.classifier import Classifier, classifier_loss
-from svfm_ros.svfm.train import train
+from svfm_ros.svfm.training import train
 
-__all__ = ["KINDS", "STEPS", "Spec", "TrainedClassifier", "accuracy", "test_points", "train_all"]
+__all__ = ["KINDS", "STEPS", "ClassifierSpec", "TrainedClassifier", "accuracy", "test_points", "train_all"]
 
 KINDS = ("VF", "VF+TVLoss", "SVFM", "SVFM+TVLoss")
 STEPS = {"circles": 600, "moons": 400, "xor": 800}  # one field cannot tear a ring; the edges of exclusive or are sharp
@@ -30,7 +29,7 @@ _SAMPLES = 4
 
 
 @dataclass(frozen=True, slots=True)
-class Spec:
+class ClassifierSpec:
     """One classifier to train."""
 
     points: str
@@ -57,7 +56,7 @@ class Spec:
 class TrainedClassifier:
     """What came of it."""
 
-    spec: Spec
+    spec: ClassifierSpec
     weights: dict[str, torch.Tensor]
     valid_accuracy: float
 
@@ -68,12 +67,12 @@ class TrainedClassifier:
         return model.eval()
 
 
-def _split(spec: Spec, part: int) -> Points:
+def _split(spec: ClassifierSpec, part: int) -> Points:
     """Points for training (0), validation (1) and test (2): other seeds, same set."""
     return draw_points(spec.points, 3 * spec.seed + part + 1, spec.noise)
 
 
-def test_points(spec: Spec) -> Points:
+def test_points(spec: ClassifierSpec) -> Points:
     """Points that neither training nor the choice of penalty saw."""
     return _split(spec, 2)
 
@@ -85,7 +84,7 @@ def accuracy(model: Classifier, points: Points) -> float:
     return float((guess == points.label).double().mean())
 
 
-def _train_one(spec: Spec) -> TrainedClassifier:
+def _train_one(spec: ClassifierSpec) -> TrainedClassifier:
     data, valid = _split(spec, 0), _split(spec, 1)
     trained = train(
         lambda seed: Classifier(spec.model, 2, seed, _TRAIN_STEPS),
@@ -98,10 +97,10 @@ def _train_one(spec: Spec) -> TrainedClassifier:
     return replace(done, valid_accuracy=accuracy(done.model(), valid))
 
 
-_kept: dict[Spec, TrainedClassifier] = {}
+_kept: dict[ClassifierSpec, TrainedClassifier] = {}
 
 
-def _fetch(specs: Sequence[Spec], tick: Tick) -> list[TrainedClassifier]:
+def _fetch(specs: Sequence[ClassifierSpec], tick: Tick) -> list[TrainedClassifier]:
     """Train what is not there yet."""
     missing = [s for s in dict.fromkeys(specs) if s not in _kept]
     if missing:
@@ -110,19 +109,19 @@ def _fetch(specs: Sequence[Spec], tick: Tick) -> list[TrainedClassifier]:
     return [_kept[s] for s in specs]
 
 
-def train_all(specs: Sequence[Spec], tick: Tick) -> list[TrainedClassifier]:
+def train_all(specs: Sequence[ClassifierSpec], tick: Tick) -> list[TrainedClassifier]:
     """Train every spec; those with TVLoss get their penalty first."""
     plain = dict.fromkeys(_plain(s) for s in specs if s.kind.endswith("TVLoss"))
     tried = _fetch([replace(s, penalty=p) for s, p in itertools.product(plain, _PENALTIES)], tick)
     return _fetch([_with_penalty(s, tried) for s in specs], tick)
 
 
-def _plain(spec: Spec) -> Spec:
+def _plain(spec: ClassifierSpec) -> ClassifierSpec:
     """The training that the penalty is chosen by, at the usual noise."""
-    return Spec(spec.points, spec.kind, steps=spec.steps if spec.noise is None else STEPS[spec.points])
+    return ClassifierSpec(spec.points, spec.kind, steps=spec.steps if spec.noise is None else STEPS[spec.points])
 
 
-def _with_penalty(spec: Spec, tried: list[TrainedClassifier]) -> Spec:
+def _with_penalty(spec: ClassifierSpec, tried: list[TrainedClassifier]) -> ClassifierSpec:
     if not spec.kind.endswith("TVLoss"):
         return spec
     same = [t for t in tried if replace(t.spec, penalty=0.0) == _plain(spec)]

@@ -15,14 +15,13 @@ from torch import Tensor
 
 from svfm_ros.config.solver_config import SolverConfig
 from svfm_ros.config.svfm_config import ModelConfig, TrainConfig
-from svfm_ros.experiments.experiment_result import ExperimentResult, Tick
-from svfm_ros.experiments.parallel import run_all
+from svfm_ros.experiments.experiment import ExperimentResult, Tick, run_all
 from svfm_ros.svfm.losses import squared_error
 from svfm_ros.svfm.model import MixtureModel
 from svfm_ros.svfm.noise import Noise
 from svfm_ros.svfm.solver.rk4 import rk4
 from svfm_ros.svfm.solver.solve import solve
-from svfm_ros.svfm.train import train
+from svfm_ros.svfm.training import train
 from svfm_ros.targets import Check, at_least, at_most
 
 if TYPE_CHECKING:
@@ -42,7 +41,7 @@ _PENALTY = 0.1  # on the weights that read the state
 
 
 @dataclass(frozen=True, slots=True)
-class _Variant:
+class _TimeInput:
     """A way to show time to the field."""
 
     name: str
@@ -53,10 +52,10 @@ class _Variant:
 
 
 @dataclass(frozen=True, slots=True)
-class _Learnt:
+class _LearntFunction:
     """The learnt function along [0, 10 pi]."""
 
-    variant: _Variant
+    variant: _TimeInput
     times: Array  # (T,)
     values: Array  # (T,)
     at_evaluations: Array  # (E, 2), where the solver asked: time and state
@@ -76,7 +75,7 @@ def run_cyclic(quick: bool, tick: Tick) -> ExperimentResult:
     """With the time tuple, with the tuple but a field free to lean on the state, and with raw time."""
     seeds, steps = (1, _QUICK_STEPS) if quick else (_SEEDS, _STEPS)
     kinds = (("time tuple", "cyclic", _PENALTY), ("time tuple, state free", "cyclic", 0.0), ("raw time", "raw", 0.0))
-    variants = [_Variant(n, t, p, s, steps) for n, t, p in kinds for s in range(seeds)]  # type: ignore[arg-type]
+    variants = [_TimeInput(n, t, p, s, steps) for n, t, p in kinds for s in range(seeds)]  # type: ignore[arg-type]
     learnt = run_all(_learn, variants, tick, "learning sin(t) + t/10:")
     by_name = {name: [k for k in learnt if k.variant.name == name] for name, _, _ in kinds}
     return ExperimentResult(
@@ -93,7 +92,7 @@ def _truth(times: Array) -> Array:
     return np.asarray(np.sin(times) + times / 10.0)
 
 
-def _learn(variant: _Variant) -> _Learnt:
+def _learn(variant: _TimeInput) -> _LearntFunction:
     model_config = ModelConfig(
         dim=1, stochastic=False, components=1, activation="tanh", time=variant.time, period=2 * np.pi
     )
@@ -124,7 +123,7 @@ def _reading_of_state(model: MixtureModel) -> Tensor:
 
 
 @torch.no_grad()
-def _follow(variant: _Variant, model: MixtureModel) -> _Learnt:
+def _follow(variant: _TimeInput, model: MixtureModel) -> _LearntFunction:
     model = model.double()
     inner = model.realise(Noise.none(1, 1, dtype=torch.float64), torch.zeros(1, dtype=torch.long))
     asked: list[tuple[float, float]] = []
@@ -135,15 +134,15 @@ def _follow(variant: _Variant, model: MixtureModel) -> _Learnt:
 
     times = torch.linspace(0.0, _ASKED_AT, 401, dtype=torch.float64)
     states = solve(field, torch.zeros(1, 1, dtype=torch.float64), times, config=SolverConfig()).check().states
-    return _Learnt(variant, times.numpy(), states[:, 0, 0].numpy(), np.array(asked))
+    return _LearntFunction(variant, times.numpy(), states[:, 0, 0].numpy(), np.array(asked))
 
 
-def _row(name: str, runs: list[_Learnt]) -> tuple[str, float, float, float]:
+def _row(name: str, runs: list[_LearntFunction]) -> tuple[str, float, float, float]:
     ends = [r.at_end for r in runs]
     return name, float(np.mean(ends)), max(ends), max(r.worst for r in runs)
 
 
-def _checks(by_name: dict[str, list[_Learnt]]) -> list[Check]:
+def _checks(by_name: dict[str, list[_LearntFunction]]) -> list[Check]:
     with_tuple, raw = by_name["time tuple"], by_name["raw time"]
     return [
         at_most("with the tuple: error at 10π in the worst seed", max(r.at_end for r in with_tuple), _BAR),
@@ -152,7 +151,7 @@ def _checks(by_name: dict[str, list[_Learnt]]) -> list[Check]:
     ]
 
 
-def _draw(learnt: list[_Learnt]) -> "Figure":
+def _draw(learnt: list[_LearntFunction]) -> "Figure":
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=(9, 8), layout="constrained")

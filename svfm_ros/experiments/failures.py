@@ -8,9 +8,10 @@ single deterministic field, so all they can do about scatter is to learn their o
 """
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
@@ -18,20 +19,22 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from svfm_ros.config.svfm_config import ModelConfig, TrainConfig
-from svfm_ros.experiments.experiment_result import ExperimentResult, Tick
+from svfm_ros.experiments.experiment import ExperimentResult, Tick, run_all
 from svfm_ros.experiments.failure_cases import CASES, SPREAD, Case
-from svfm_ros.experiments.failures_figure import draw_case
-from svfm_ros.experiments.parallel import run_all
 from svfm_ros.svfm.losses import combine, mixture_density_loss, observed_cov, transport_variance_loss
 from svfm_ros.svfm.model import MixtureModel
 from svfm_ros.svfm.moments import propagate
 from svfm_ros.svfm.sampling import sample_paths
 from svfm_ros.svfm.seeding import seeded
 from svfm_ros.svfm.solver.rk4 import grid
-from svfm_ros.svfm.train import Batch, Objective, train
+from svfm_ros.svfm.training import Batch, Objective, train
 from svfm_ros.targets import Check, at_least, at_most
 
-__all__ = ["CONTENDERS", "Outcome", "Spec", "run_crossing", "run_scaling", "run_spec", "run_splitting"]
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+__all__ = ["CONTENDERS", "TaskScore", "TaskSpec", "run_crossing", "run_scaling", "run_spec", "run_splitting"]
 
 Array = NDArray[np.float64]
 
@@ -41,6 +44,8 @@ _SAMPLES = 10_000  # paths per start
 _SOLVED = 0.05  # nats
 _PENALTY = 0.05  # on TVLoss
 _QUICK_STEPS, _STEPS = 150, 600
+_COLOURS = ("#c0392b", "#2c6fbb")
+_WIDTH = 0.35  # of the tallest density, in units of time
 
 
 def _contender(**switches: Any) -> ModelConfig:
@@ -59,7 +64,7 @@ CONTENDERS = {
 
 
 @dataclass(frozen=True, slots=True)
-class Spec:
+class TaskSpec:
     """One training."""
 
     case: str
@@ -69,10 +74,10 @@ class Spec:
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class TaskScore:
     """How a trained model did, and some of its paths."""
 
-    spec: Spec
+    spec: TaskSpec
     by_moments: float  # excess over the entropy, in nats
     by_samples: float
     upper_share: float  # of sampled ends above 0
@@ -124,7 +129,7 @@ def _sampled_log_density(ends: Tensor, y: Tensor, floor: Tensor) -> Tensor:
     return torch.cat(sums) - torch.log(floor * math.sqrt(2.0 * math.pi) * len(ends))
 
 
-def run_spec(spec: Spec) -> Outcome:
+def run_spec(spec: TaskSpec) -> TaskScore:
     """Train one model on one task and score it on unseen ends."""
     case, config = CASES[spec.case], CONTENDERS[spec.model]
     g = torch.Generator().manual_seed(1000 + spec.seed)
@@ -137,7 +142,7 @@ def run_spec(spec: Spec) -> Outcome:
         return _scored(spec, case, model, *test)
 
 
-def _scored(spec: Spec, case: Case, model: MixtureModel, x: Tensor, y: Tensor) -> Outcome:
+def _scored(spec: TaskSpec, case: Case, model: MixtureModel, x: Tensor, y: Tensor) -> TaskScore:
     truth, floor = case.log_density(x, y), model.floor()
     walked = {start: _paths(model, start, spec.seed) for start in case.starts}
     sampled = torch.empty_like(truth)
@@ -145,7 +150,7 @@ def _scored(spec: Spec, case: Case, model: MixtureModel, x: Tensor, y: Tensor) -
         own = x[:, 0] == start
         sampled[own] = _sampled_log_density(states[-1], y[own, 0], floor)
     ends = torch.linspace(*((-0.5, 3.5) if spec.case == "scaling" else (-2.0, 2.0)), 400)
-    return Outcome(
+    return TaskScore(
         spec=spec,
         by_moments=float((truth + _losses(model, case, x, y, _TEST_STEPS).density).mean()),
         by_samples=float((truth - sampled).mean()),
@@ -168,14 +173,16 @@ def _mode_spreads(ends: Tensor, floor: float) -> tuple[float, float]:
 def _run(name: str, quick: bool, tick: Tick) -> ExperimentResult:
     case, seeds = CASES[name], range(1 if quick else 3)
     steps = _QUICK_STEPS if quick else _STEPS
-    specs = [Spec(name, model, seed, steps) for model in case.contenders for seed in seeds]
+    specs = [TaskSpec(name, model, seed, steps) for model in case.contenders for seed in seeds]
     outcomes = run_all(run_spec, specs, tick, name)
     groups = {model: [o for o in outcomes if o.spec.model == model] for model in case.contenders}
     rows = tuple(_row(model, group) for model, group in groups.items())
     columns = ("model", "excess NLL, moments", "± ", "excess NLL, samples", "±", "ends above 0", "solved")
     firsts = {model: group[0] for model, group in groups.items()}
     title = f"{case.title}; {len(seeds)} seeds, nats above the true entropy"
-    return ExperimentResult(name, title, columns, rows, _checks(name, groups), partial(draw_case, case, firsts), _NOTES)
+    return ExperimentResult(
+        name, title, columns, rows, _checks(name, groups), partial(_draw_case, case, firsts), _NOTES
+    )
 
 
 _NOTES = (
@@ -184,7 +191,7 @@ _NOTES = (
 )
 
 
-def _row(model: str, group: list[Outcome]) -> tuple[Any, ...]:
+def _row(model: str, group: list[TaskScore]) -> tuple[Any, ...]:
     moments, samples = ([getattr(o, name) for o in group] for name in ("by_moments", "by_samples"))
     share = float(np.mean([o.upper_share for o in group]))
     solved = "yes" if max(samples) <= _SOLVED else "no"
@@ -192,7 +199,7 @@ def _row(model: str, group: list[Outcome]) -> tuple[Any, ...]:
     return (model, *columns, share, solved)
 
 
-def _checks(name: str, groups: dict[str, list[Outcome]]) -> tuple[Check, ...]:
+def _checks(name: str, groups: dict[str, list[TaskScore]]) -> tuple[Check, ...]:
     """The bars of the task, each held by the worst of the seeds."""
 
     def worst(model: str, figure: str = "by_samples") -> float:
@@ -232,3 +239,42 @@ def run_splitting(quick: bool, tick: Tick) -> ExperimentResult:
 def run_scaling(quick: bool, tick: Tick) -> ExperimentResult:
     """One start, one way, many speeds."""
     return _run("scaling", quick, tick)
+
+
+def _draw_case(case: Case, outcomes: Mapping[str, TaskScore]) -> "Figure":
+    """One panel per model; the true density is the thin black line."""
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(3.1 * len(outcomes), 3.2), layout="constrained")
+    panels = figure.subplots(1, len(outcomes), sharey=True, squeeze=False)[0]
+    for panel, (model, outcome) in zip(panels, outcomes.items(), strict=True):
+        _draw_model(panel, case, outcome)
+        panel.set_title(f"{model}: {outcome.by_samples:+.3f} nats", fontsize=10)
+        panel.set_xlabel("time")
+    panels[0].set_ylabel("state")
+    figure.suptitle(f"{case.name}: {case.title}", fontsize=11)
+    return figure
+
+
+def _draw_model(panel: "Axes", case: Case, outcome: TaskScore) -> None:
+    ends = outcome.ends
+    truths = {s: _true_density(case, s, ends) for s in case.starts}
+    tallest = max(t.max() for t in truths.values())
+    for start, colour in zip(case.starts, _COLOURS, strict=False):
+        alone = outcome.paths[start].shape[1] == 1
+        panel.plot(outcome.times, outcome.paths[start], color=colour, alpha=1.0 if alone else 0.25, linewidth=0.8)
+        shown = 1.0 + _WIDTH * np.minimum(outcome.densities[start] / tallest, 1.3)
+        panel.fill_betweenx(ends, 1.0, shown, color=colour, alpha=0.45, linewidth=0)
+        panel.plot(1.0 + _WIDTH * truths[start] / tallest, ends, color="black", linewidth=0.8)
+        panel.plot([0.0], [start], "o", color=colour, markersize=5)
+    panel.set_xlim(-0.05, 1.05 + 1.3 * _WIDTH)
+    panel.set_xticks([0.0, 0.5, 1.0])
+    panel.set_ylim(ends[0], ends[-1])
+    for side in ("top", "right"):
+        panel.spines[side].set_visible(False)
+
+
+def _true_density(case: Case, start: float, ends: np.ndarray) -> np.ndarray:
+    y = torch.as_tensor(ends).unsqueeze(1)
+    density = case.log_density(torch.full_like(y, start), y).exp()
+    return np.where((ends > 0) | (case.name != "scaling"), density.numpy(), 0.0)

@@ -12,8 +12,8 @@ import torch
 from numpy.typing import NDArray
 
 from svfm_ros.config.solver_config import SolverConfig
-from svfm_ros.experiments.classifiers import KINDS, STEPS, Spec, TrainedClassifier, test_points, train_all
-from svfm_ros.experiments.experiment_result import ExperimentResult, Tick
+from svfm_ros.experiments.classifiers import KINDS, STEPS, ClassifierSpec, TrainedClassifier, test_points, train_all
+from svfm_ros.experiments.experiment import ExperimentResult, Tick
 from svfm_ros.experiments.toy_sets import SETS
 from svfm_ros.svfm.noise import Noise
 from svfm_ros.svfm.solver.solve import solve
@@ -35,7 +35,7 @@ _COLOURS = {"VF": "#2b6cb0", "VF+TVLoss": "#dd6b20", "SVFM": "#68b36b", "SVFM+TV
 
 
 @dataclass(frozen=True, slots=True)
-class _Counted:
+class _EvaluationCounts:
     """Evaluations of one set, kind, activation and tolerance."""
 
     points: str
@@ -54,7 +54,13 @@ def run_nfe(quick: bool, tick: Tick) -> ExperimentResult:
     """Train (or reuse) the classifiers, count, compare."""
     seeds, activations = (1, ("relu",)) if quick else (_SEEDS, _ACTIVATIONS)
     steps = dict.fromkeys(SETS, _QUICK_STEPS) if quick else STEPS
-    specs = [Spec(p, k, a, s, steps=steps[p]) for p in SETS for k in KINDS for a in activations for s in range(seeds)]
+    specs = [
+        ClassifierSpec(p, k, a, s, steps=steps[p])
+        for p in SETS
+        for k in KINDS
+        for a in activations
+        for s in range(seeds)
+    ]
     trained = train_all(specs, tick)
     counted = []
     for points in SETS:
@@ -74,11 +80,13 @@ def run_nfe(quick: bool, tick: Tick) -> ExperimentResult:
     )
 
 
-def _count(trained: list[TrainedClassifier], tolerance: float) -> _Counted:
+def _count(trained: list[TrainedClassifier], tolerance: float) -> _EvaluationCounts:
     spec = trained[0].spec
     runs = [_evaluations(t, tolerance) for t in trained]
     instances = np.concatenate([r[0] for r in runs])
-    return _Counted(spec.points, spec.kind, spec.activation, tolerance, instances, float(np.mean([r[1] for r in runs])))
+    return _EvaluationCounts(
+        spec.points, spec.kind, spec.activation, tolerance, instances, float(np.mean([r[1] for r in runs]))
+    )
 
 
 @torch.no_grad()
@@ -94,7 +102,7 @@ def _evaluations(trained: TrainedClassifier, tolerance: float) -> tuple[NDArray[
     return alone.nfe.numpy(), int(solve(field, x, times, config=batch).nfe[0])
 
 
-def _rows(counted: list[_Counted]) -> list[tuple[Any, ...]]:
+def _rows(counted: list[_EvaluationCounts]) -> list[tuple[Any, ...]]:
     rows = []
     for i in range(0, len(counted), len(KINDS)):
         same = counted[i : i + len(KINDS)]
@@ -105,7 +113,7 @@ def _rows(counted: list[_Counted]) -> list[tuple[Any, ...]]:
     return rows
 
 
-def _checks(counted: list[_Counted]) -> list[Check]:
+def _checks(counted: list[_EvaluationCounts]) -> list[Check]:
     checks = []
     for i in range(0, len(counted), len(KINDS)):
         by_kind = {c.kind: c for c in counted[i : i + len(KINDS)]}
@@ -118,7 +126,7 @@ def _checks(counted: list[_Counted]) -> list[Check]:
     return checks
 
 
-def _paper_claim(counted: list[_Counted]) -> str:
+def _paper_claim(counted: list[_EvaluationCounts]) -> str:
     """SVFM without TVLoss below VF+TVLoss: where it comes out, and where not."""
     holds: list[str] = []
     fails: list[str] = []
@@ -130,7 +138,7 @@ def _paper_claim(counted: list[_Counted]) -> str:
     return f"the paper's SVFM (no TVLoss) below VF+TVLoss: holds on {holds or 'none'}, not on {fails or 'none'}"
 
 
-def _draw(counted: list[_Counted]) -> "Figure":
+def _draw(counted: list[_EvaluationCounts]) -> "Figure":
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=(12, 15), layout="constrained")
@@ -144,7 +152,7 @@ def _draw(counted: list[_Counted]) -> "Figure":
     return figure
 
 
-def _draw_histogram(axis: "Axes", counted: list[_Counted]) -> None:
+def _draw_histogram(axis: "Axes", counted: list[_EvaluationCounts]) -> None:
     high = max(int(c.per_instance.max()) for c in counted)
     for c in counted:
         axis.hist(
@@ -159,7 +167,7 @@ def _draw_histogram(axis: "Axes", counted: list[_Counted]) -> None:
     axis.legend(fontsize=7)
 
 
-def _draw_pair(axis: "Axes", first: _Counted, second: _Counted) -> None:
+def _draw_pair(axis: "Axes", first: _EvaluationCounts, second: _EvaluationCounts) -> None:
     high = int(max(first.per_instance.max(), second.per_instance.max())) + 6
     edges = np.arange(5, high + 7, 6)
     axis.hist2d(first.per_instance, second.per_instance, bins=[edges, edges], cmap="Reds", norm="symlog")

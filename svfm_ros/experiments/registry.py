@@ -1,21 +1,20 @@
-"""The experiments by name. Each lives in a module with ``run_NAME(quick, tick) -> ExperimentResult``.
+"""The experiments by name. Each is a function ``run_NAME(quick, tick) -> ExperimentResult`` in its module.
 
-``quick`` means fewer seeds and steps: the same path through the code, in a fraction of the time; its figures are not
-held against the bars of the full run.
+``quick`` means fewer seeds and steps; the targets of the full run do not apply to its results.
 """
 
 import importlib
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from svfm_ros.experiments.experiment_result import ExperimentResult, Tick
+from svfm_ros.experiments.experiment import ExperimentResult, Tick
 
 __all__ = ["EXPERIMENTS", "Experiment"]
 
 
 @dataclass(frozen=True, slots=True)
 class Experiment:
-    """Where an experiment is, and what it shows."""
+    """Name and module of an experiment, and what it shows."""
 
     name: str
     module: str
@@ -38,8 +37,8 @@ _ALL = (
     Experiment("nfe", "nfe", "function evaluations per instance (figs. 9, 13)"),
     Experiment("cyclic", "cyclic", "the time tuple carries a periodic function on (fig. 8)"),
     Experiment("uncertainty", "three_uncertainties", "mixture, length and direction uncertainty (fig. 4)"),
-    Experiment("alignment", "field_alignment", "truncation error as fields align (appendix A.2)"),
-    Experiment("frozen", "frozen_noise", "function evaluations with frozen noise and without (section 3)"),
+    Experiment("alignment", "solver_cost", "truncation error as fields align (appendix A.2)"),
+    Experiment("frozen", "solver_cost", "function evaluations with frozen noise and without (section 3)"),
     Experiment("behaviour", "behaviour", "200 paths from the couch on the floor plan (fig. 10a)"),
     Experiment("counterfactual", "behaviour", "the same, had it been night (fig. 10b)"),
     Experiment("slam", "slam_maps", "the four maps of the appendix: door, kitchen, landing, study"),

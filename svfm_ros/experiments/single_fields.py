@@ -19,7 +19,7 @@ from svfm_ros.svfm.losses import squared_error
 from svfm_ros.svfm.model import MixtureModel
 from svfm_ros.svfm.normaliser import Normaliser
 from svfm_ros.svfm.solver.rk4 import rk4
-from svfm_ros.svfm.train import Batch, train
+from svfm_ros.svfm.training import Batch, train
 from svfm_ros.types import WalkWindows
 
 __all__ = ["SingleField", "SingleTask", "learn_single"]

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from svfm_ros import geometry
 from svfm_ros.clock import NS_PER_S
 from svfm_ros.config.sim_config import LidarConfig
-from svfm_ros.experiments.experiment_result import ExperimentResult, Tick
+from svfm_ros.experiments.experiment import ExperimentResult, Tick
 from svfm_ros.figures.house_figure import outline_house, readable
 from svfm_ros.figures.map_figure import show_grid
 from svfm_ros.sim.house import House, load_house
@@ -42,7 +42,7 @@ _TRUE_WALLS, _START, _UNKNOWN = "#2b9a8f", "#8a8f98", "#cccccc"
 
 
 @dataclass(frozen=True, slots=True)
-class _Mapped:
+class _MappedWalk:
     """One walk and what SLAM made of it, laid onto the house."""
 
     target: str
@@ -58,7 +58,7 @@ def run_slam(quick: bool, tick: Tick) -> ExperimentResult:
     """One walk to each target and seed, a recording and a map each."""
     house = load_house()
     recorder = Recorder(house)
-    mapped: list[_Mapped] = []
+    mapped: list[_MappedWalk] = []
     for seed in range(1 if quick else _SEEDS):
         walks = simulate_protocol(house, seed=seed, repeats=1)
         for recording in recorder.one_per_walk(walks, seed):
@@ -76,7 +76,7 @@ def run_slam(quick: bool, tick: Tick) -> ExperimentResult:
     )
 
 
-def _map(recorder: Recorder, recording: Recording, seed: int) -> _Mapped:
+def _map(recorder: Recorder, recording: Recording, seed: int) -> _MappedWalk:
     scans = list(recorder.scans(recording))
     trajectory = run_offline(scans).trajectory
     seconds = np.asarray((trajectory.stamps_ns - recording.motion.start_ns) / NS_PER_S, dtype=np.float64)
@@ -85,10 +85,10 @@ def _map(recorder: Recorder, recording: Recording, seed: int) -> _Mapped:
     laid = OccupancyGrid(grid.prob, grid.resolution_m, error.T_truth_estimate @ grid.T_map_grid)
     poses = geometry.compose(error.T_truth_estimate.as_array(), trajectory.poses)
     target = recording.walks[0].destination
-    return _Mapped(target, seed, len(scans), len(trajectory), poses, error, laid)
+    return _MappedWalk(target, seed, len(scans), len(trajectory), poses, error, laid)
 
 
-def _row(name: str, mapped: Sequence[_Mapped]) -> tuple[str | float, ...]:
+def _row(name: str, mapped: Sequence[_MappedWalk]) -> tuple[str | float, ...]:
     metres, degrees = (np.array([getattr(m.error, f) for m in mapped]) for f in ("rmse_m", "rmse_deg"))
     worst = max(m.error.worst_m for m in mapped)
     figures = (metres.mean(), metres.std(), degrees.mean(), degrees.std(), worst)
@@ -96,7 +96,7 @@ def _row(name: str, mapped: Sequence[_Mapped]) -> tuple[str | float, ...]:
     return readable(name), *(round(float(f), 4) for f in (*figures, placed))
 
 
-def _checks(mapped: Sequence[_Mapped]) -> list[Check]:
+def _checks(mapped: Sequence[_MappedWalk]) -> list[Check]:
     return [
         at_most("position, RMSE of the worst walk, m", max(m.error.rmse_m for m in mapped), _BAR_M),
         at_most("heading, RMSE of the worst walk, deg", max(m.error.rmse_deg for m in mapped), _BAR_DEG),
@@ -104,7 +104,7 @@ def _checks(mapped: Sequence[_Mapped]) -> list[Check]:
     ]
 
 
-def _draw(house: House, mapped: Sequence[_Mapped]) -> "Figure":
+def _draw(house: House, mapped: Sequence[_MappedWalk]) -> "Figure":
     from matplotlib.figure import Figure
     from matplotlib.lines import Line2D
 
@@ -120,7 +120,7 @@ def _draw(house: House, mapped: Sequence[_Mapped]) -> "Figure":
     return figure
 
 
-def _draw_one(axis: "Axes", house: House, one: _Mapped) -> None:
+def _draw_one(axis: "Axes", house: House, one: _MappedWalk) -> None:
     from matplotlib.patches import Rectangle
 
     place = house.place(one.target)

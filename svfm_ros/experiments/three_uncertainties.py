@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from svfm_ros.config.svfm_config import ModelConfig
-from svfm_ros.experiments.experiment_result import ExperimentResult, Tick
+from svfm_ros.experiments.experiment import ExperimentResult, Tick
 from svfm_ros.svfm.fields import FieldParams, realise
 from svfm_ros.svfm.model import MixtureModel
 from svfm_ros.svfm.noise import Noise

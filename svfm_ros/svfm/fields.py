@@ -20,10 +20,21 @@ import torch
 from torch import Tensor, nn
 
 from svfm_ros.config.svfm_config import ModelConfig
-from svfm_ros.svfm.fused_field_unit import UnitConstants, fused_bound, fused_velocity
-from svfm_ros.svfm.time_features import time_width
+from svfm_ros.svfm.fused_field_unit import UnitConstants, fused_velocity
 
-__all__ = ["ACTIVATIONS", "FieldNet", "FieldParams", "StackedMLP", "Weights", "dot", "mlp", "realise"]
+__all__ = [
+    "ACTIVATIONS",
+    "FieldNet",
+    "FieldParams",
+    "StackedMLP",
+    "Weights",
+    "dot",
+    "mlp",
+    "realise",
+    "time_tuple",
+    "time_width",
+    "with_time",
+]
 
 ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {
     "relu": torch.relu,
@@ -37,11 +48,34 @@ Weights = Sequence[tuple[Tensor, Tensor]]
 
 _TINY = 1e-12
 _FEW = 4
+_TIME_WIDTH = {"none": 0, "raw": 1, "cyclic": 2}
+
+
+def time_tuple(t: Tensor, period: float) -> Tensor:
+    """``(cos, sin)`` of ``2 pi t / period``, shape (..., 2).
+
+    The paper writes ``t / l`` with ``l = pi / 12``; what has a period of 24 h for t in hours is ``cos(t pi / 12)``.
+    """
+    angle = t * (2.0 * math.pi / period)
+    return torch.stack((torch.cos(angle), torch.sin(angle)), dim=-1)
+
+
+def time_width(config: ModelConfig) -> int:
+    """Number of network inputs that time takes: 0, 1 (t itself) or 2 (the time tuple)."""
+    return _TIME_WIDTH[config.time]
+
+
+def with_time(config: ModelConfig, t: Tensor, h: Tensor) -> Tensor:
+    """States (..., D) with the features of time () or ``h``'s leading shape appended."""
+    if config.time == "none":
+        return h
+    features = t.unsqueeze(-1) if config.time == "raw" else time_tuple(t, config.period)
+    return torch.cat((h, features.to(h.dtype).expand(*h.shape[:-1], -1)), dim=-1)
 
 
 @dataclass(frozen=True, slots=True)
 class FieldParams:
-    """What the networks say about the fields at some states; the leading shape is the states' own, mostly (B, K)."""
+    """Outputs of the field networks at some states; the leading shape is that of the states, mostly (B, K)."""
 
     a: Tensor  # (..., D)
     sigma_u: Tensor | None = None  # (...) sqrt(tau_u); None for deterministic fields
@@ -122,7 +156,7 @@ class StackedMLP(nn.Module):
         return pairs if groups is None else [(w[groups], b[groups]) for w, b in pairs]
 
     def _layer(self, kind: str, i: int) -> Tensor:
-        """Straight from the table: this is asked for at every evaluation, and Module's own look-up is slow."""
+        """Read the parameter table directly: Module's attribute look-up is slow, and this runs at every evaluation."""
         return cast(Tensor, self._parameters[f"{kind}{i}"])
 
     def forward(self, x: Tensor) -> Tensor:
@@ -133,7 +167,7 @@ class StackedMLP(nn.Module):
 def mlp(weights: Weights, x: Tensor, activation: Callable[[Tensor], Tensor]) -> Tensor:
     """(N, in) or (G, N, in) through G networks: (G, N, out)."""
     groups = weights[0][0].shape[0]
-    if groups == 1:  # plain matrix products are quicker than batches of one
+    if groups == 1:  # plain matrix products are faster than batches of one
         x = x.reshape(-1, x.shape[-1])
         for i, (w, b) in enumerate(weights):
             x = torch.addmm(b[0], activation(x) if i else x, w[0])
@@ -166,13 +200,11 @@ class FieldNet(nn.Module):
         return FieldParams(a, sigma[..., 0], sigma[..., 1])
 
     def velocity(self, x: Tensor, eps_u: Tensor, eps_v: Tensor, still: float) -> Tensor:
-        """``realise(forward(x), ...)`` (G, N, D), in one piece where the networks are on the processor."""
-        if x.device.type != "cpu":
+        """``realise(forward(x), ...)`` (G, N, D), by one compiled loop on the CPU."""
+        if x.device.type != "cpu" or not self.config.stochastic:
             return realise(self.forward(x), eps_u, eps_v, still)
         c = self.config
         inverse_speed2 = 0.0 if c.max_speed <= 0.0 else 1.0 / (c.max_speed * c.max_speed)
-        if not c.stochastic:
-            return fused_bound(self._raw(x, None), inverse_speed2)
         constants = UnitConstants(inverse_speed2, still * still + _TINY, c.max_log_spread, self._offset)
         return fused_velocity(self._raw(x, None), eps_u, eps_v, constants)
 

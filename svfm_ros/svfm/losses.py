@@ -54,7 +54,7 @@ def _plane_log_density(off: Tensor, cov: Tensor) -> Tensor:
 
 
 def observed_cov(cov: Tensor, floor: Tensor) -> Tensor:
-    """Covariances (..., D, D) with observation noise of standard deviation ``floor`` on top: they never collapse."""
+    """Covariances (..., D, D) plus observation noise of standard deviation ``floor``, which bounds them from below."""
     return cov + floor * floor * torch.eye(cov.shape[-1], device=cov.device, dtype=cov.dtype)
 
 
@@ -103,7 +103,7 @@ def _weighted(per_step: Tensor, weight: Tensor) -> Tensor:
 def forecast_loss(moments: Moments, targets: Tensor, floor: Tensor | None) -> Tensor:
     """FLoss, eq. 11: mean over t_1..t_T of a secondary loss against interpolated positions (T, B, dim); gives (B,).
 
-    With an observation noise it is MDLoss; with None, the squared error of a single deterministic field.
+    The secondary loss is MDLoss, or the squared error of a single deterministic field where ``floor`` is None.
     """
     if floor is None:
         if moments.mean.shape[2] != 1:
@@ -123,14 +123,14 @@ def class_mixture_loss(logits: Tensor, log_weight: Tensor, label: Tensor) -> Ten
 def combine(losses: Mapping[str, Tensor], penalty: float) -> Tensor:
     """One predictive loss plus ``penalty`` times the path losses; FLoss with a path loss is refused.
 
-    FLoss asks the path to follow the data, TLoss and VLoss ask it to be short and straight: the two contradict.
+    FLoss penalises paths that deviate from the data, TLoss and VLoss paths that are long or curved: they conflict.
     """
     unknown = [name for name in losses if name not in _PREDICTIVE + _PATH]
     if unknown:
         raise ConfigError(f"expected losses among {', '.join(_PREDICTIVE + _PATH)}, got {unknown[0]!r}")
     paths = [name for name in losses if name in _PATH]
     if "FLoss" in losses and paths:
-        raise ConfigError(f"expected FLoss without TLoss or VLoss, which contradict it, got FLoss with {paths[0]}")
+        raise ConfigError(f"expected FLoss without TLoss or VLoss, which conflict with it, got FLoss with {paths[0]}")
     if len(paths) == len(losses):
         raise ConfigError(f"expected at least one predictive loss of {', '.join(_PREDICTIVE)}, got none")
     total = torch.stack([loss for name, loss in losses.items() if name in _PREDICTIVE]).sum(0)

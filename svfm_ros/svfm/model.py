@@ -12,10 +12,9 @@ from torch import Tensor, nn
 
 from svfm_ros.config.svfm_config import ModelConfig
 from svfm_ros.errors import DataError
-from svfm_ros.svfm.fields import FieldNet, FieldParams, Weights, realise
+from svfm_ros.svfm.fields import FieldNet, FieldParams, Weights, realise, with_time
 from svfm_ros.svfm.noise import Noise
 from svfm_ros.svfm.selection import Selection, choose
-from svfm_ros.svfm.time_features import with_time
 
 __all__ = ["MixtureModel", "RealisedField"]
 
@@ -59,11 +58,11 @@ class MixtureModel(nn.Module):
         return self.selection.log_emission(with_time(self.config, t, h))
 
     def pick(self, t: Tensor, h: Tensor, noise: Noise) -> Tensor:
-        """A component (B,) for each row from pi(t_0) and the row's own uniform."""
+        """A component (B,) for each row drawn from pi(t_0) with the row's uniform."""
         return choose(self.log_prior(t, h).exp(), noise.u_component)
 
     def realise(self, noise: Noise, component: Tensor, origin: Tensor | None = None) -> "RealisedField":
-        """The field each row follows; ``origin`` (B,) is added to the solver's time before networks see it."""
+        """The field each row follows; ``origin`` (B,) is added to the solver's time before it enters the networks."""
         return RealisedField.of(self, noise, component, origin)
 
     def pad(self, x: Tensor) -> Tensor:
@@ -108,11 +107,11 @@ class MixtureModel(nn.Module):
 
 @dataclass(frozen=True, slots=True)
 class _Groups:
-    """Rows sorted by component and padded to equal counts, so that each row costs one network and not K."""
+    """Rows sorted by component and padded to equal counts, so that each row is evaluated by one network, not by K."""
 
     present: Tensor  # (G,) the components that occur
-    rows: Tensor | None  # (G * M,) which row sits in each place; None if there is one group
-    place: Tensor | None  # (B,) where each row sits
+    rows: Tensor | None  # (G * M,) row at each position; None if there is one group
+    position: Tensor | None  # (B,) position of each row
 
     @classmethod
     def of(cls, component: Tensor) -> "_Groups":
@@ -123,11 +122,11 @@ class _Groups:
         order = torch.argsort(group, stable=True)
         first = counts.cumsum(0) - counts
         within = torch.arange(len(group), device=group.device) - first[group[order]]
-        place = torch.empty_like(group)
-        place[order] = group[order] * most + within
+        position = torch.empty_like(group)
+        position[order] = group[order] * most + within
         rows = torch.zeros(present.shape[0] * most, dtype=torch.long, device=group.device)
-        rows[place] = torch.arange(len(group), device=group.device)
-        return cls(present, rows, place)
+        rows[position] = torch.arange(len(group), device=group.device)
+        return cls(present, rows, position)
 
     def pack(self, x: Tensor) -> Tensor:
         """Rows (B, n) in the groups' order (G, M, n)."""
@@ -137,7 +136,7 @@ class _Groups:
 
     def unpack(self, x: Tensor) -> Tensor:
         """Back to rows (B, n)."""
-        return x[0] if self.place is None else x.reshape(-1, x.shape[-1]).index_select(0, self.place)
+        return x[0] if self.position is None else x.reshape(-1, x.shape[-1]).index_select(0, self.position)
 
 
 @dataclass(frozen=True, slots=True)
@@ -170,7 +169,7 @@ class RealisedField:
         return self.groups.unpack(realise(params, self.eps_u, self.eps_v, self.model.config.still_speed))
 
     def params(self, t: Tensor, h: Tensor) -> FieldParams:
-        """What each row's own network says, leading shape (B,)."""
+        """Parameters of the field that each row follows, leading shape (B,)."""
         params, unpack = self._packed_params(t, h), self.groups.unpack
         if params.sigma_u is None or params.sigma_v is None:
             return FieldParams(unpack(params.a))

@@ -1,12 +1,11 @@
 """Mean and covariance of the state, component by component, along the path.
 
-A path's noise e = (eps_u, eps_v) is frozen, so the state at any time is a function of e. Sigma points of e are walked
-like any path, through the field's own slope, and their weighted mean and covariance are the moments. (Spread added up
-without the slope fits the density and misleads the samples.)
+A path's noise e = (eps_u, eps_v) is frozen, so the state at any time is a function of e. Sigma points of e are solved
+like any path, and their weighted mean and covariance are the moments.
 
 Where noise is redrawn or components switch on the way, the state is carried as ``h = m + C e + r`` with r ~ N(0, R):
 at each time of the grid the noise keeps the share its correlation time allows, the components are mixed with the joint
-weights of eq. 5 (moment matching: the exact mixture has K^T terms), and new sigma points of (e, r) are laid.
+weights of eq. 5 (moment matching: the exact mixture has K^T terms), and new sigma points of (e, r) are drawn up.
 """
 
 import math
@@ -27,7 +26,7 @@ _JITTER = 1e-8
 
 @dataclass(frozen=True, slots=True)
 class Moments:
-    """What the model says about the state at each time of the grid, the first included; observation noise left out."""
+    """Moments of the state at each time of the grid, the first included, without observation noise."""
 
     mean: Tensor  # (T + 1, B, K, dim)
     cov: Tensor  # (T + 1, B, K, dim, dim)
@@ -58,7 +57,7 @@ def propagate(model: MixtureModel, x0: Tensor, times: Tensor, substeps: int = 1)
 
 
 def along_across(cov: Tensor, direction: Tensor) -> Spread:
-    """The spread of covariances (..., D, D) seen along directions (..., D)."""
+    """Standard deviations of covariances (..., D, D) along and across directions (..., D)."""
     unit = direction / direction.norm(dim=-1, keepdim=True).clamp_min(1e-12)
     along = torch.einsum("...i,...ij,...j->...", unit, cov, unit)
     eye = torch.eye(cov.shape[-1], device=cov.device, dtype=cov.dtype)
@@ -68,11 +67,11 @@ def along_across(cov: Tensor, direction: Tensor) -> Spread:
 
 
 @dataclass(frozen=True, slots=True)
-class _Points:
-    """Sigma points of n standard normals, the centre first.
+class _SigmaPoints:
+    """Sigma points of n standard normals, the centre first (unscented transform).
 
-    They match means, covariances and, for n <= 3, the fourth moments of each axis. No weight is negative, so
-    covariances stay positive.
+    They match means, covariances and, for n <= 3, the fourth moments of each axis. Weights are not negative, so
+    covariances stay positive definite.
     """
 
     reach: float  # distance from the centre
@@ -80,12 +79,12 @@ class _Points:
     centre: float  # weight of the one in the middle
 
     @classmethod
-    def of(cls, n: int) -> "_Points":
+    def of(cls, n: int) -> "_SigmaPoints":
         scale = max(3, n)
         return cls(math.sqrt(scale), 0.5 / scale, 1.0 - n / scale)
 
     def offsets(self, n: int, like: Tensor) -> Tensor:
-        """(2n + 1, n): the centre, n points ahead, n behind."""
+        """(2n + 1, n): the centre, then ±reach along each axis."""
         eye = self.reach * torch.eye(n, device=like.device, dtype=like.dtype)
         return torch.cat((eye.new_zeros(1, n), eye, -eye))
 
@@ -97,7 +96,7 @@ class _Points:
 
 
 def _noise_size(model: MixtureModel) -> int:
-    """How many numbers of the noise matter: none, the length's, or the length's and the direction's."""
+    """Dimension of the noise: 0, 1 (length) or 1 + D (length and direction)."""
     width = model.config.width
     return 0 if not model.config.stochastic else 1 if width == 1 else width + 1
 
@@ -124,9 +123,9 @@ def _walk(model: MixtureModel, h: Tensor, e: Tensor, times: Tensor, substeps: in
 
 
 def _propagate_frozen(model: MixtureModel, h0: Tensor, times: Tensor, substeps: int) -> Moments:
-    """One set of sigma points, walked from start to end."""
+    """One set of sigma points, solved from start to end."""
     n, k = _noise_size(model), model.config.components
-    points = _Points.of(n)
+    points = _SigmaPoints.of(n)
     e = points.offsets(n, h0)  # (S, n)
     start = h0[None, :, None, :].expand(k, -1, len(e), -1)
     states, slopes = _walk(model, start, e, times, substeps)
@@ -176,7 +175,7 @@ def _propagate_anew(model: MixtureModel, h0: Tensor, times: Tensor, substeps: in
 def _advance(model: MixtureModel, now: _Gaussians, times: Tensor, substeps: int) -> tuple[_Gaussians, Tensor]:
     """The Gaussians one time later, and the slopes (2, K, B, D) of the centre at both ends."""
     n, width = now.gain.shape[-1], now.mean.shape[-1]
-    points = _Points.of(n + width)
+    points = _SigmaPoints.of(n + width)
     offsets = points.offsets(n + width, now.mean)  # (S, n + D)
     eye = torch.eye(width, device=now.mean.device, dtype=now.mean.dtype)
     root = torch.linalg.cholesky(now.rest + _JITTER * eye)
@@ -192,13 +191,13 @@ def _advance(model: MixtureModel, now: _Gaussians, times: Tensor, substeps: int)
 
 
 def _keep(now: _Gaussians, keep: Tensor) -> _Gaussians:
-    """Noise that keeps a share of its value: what it no longer explains goes to the rest."""
+    """Decorrelate the noise: the variance that e no longer explains moves to ``rest``."""
     keep = keep.reshape(-1, 1, 1)  # (1, 1, 1) or (B, 1, 1)
     return _Gaussians(now.mean, keep * now.gain, now.rest + (1.0 - keep * keep) * (now.gain @ now.gain.mT))
 
 
 def _joint(model: MixtureModel, t: Tensor, mean: Tensor, belief: Tensor) -> Tensor:
-    """P(was j, is k) (B, K, K), with Psi and psi seen from each component's own mean state."""
+    """P(was j, is k) (B, K, K), with Psi and psi evaluated at each component's own mean state."""
     k, b, width = mean.shape
     flat, seen = mean.reshape(k * b, width), t.repeat(k) if t.ndim else t
     own = torch.arange(k, device=mean.device)
@@ -208,7 +207,7 @@ def _joint(model: MixtureModel, t: Tensor, mean: Tensor, belief: Tensor) -> Tens
 
 
 def _mixed(now: _Gaussians, joint: Tensor) -> _Gaussians:
-    """Each component as the Gaussian with the moments of what flows into it."""
+    """Each component as the Gaussian with the moments of the mixture that switches into it."""
     share = joint / joint.sum(1, keepdim=True).clamp_min(1e-12)  # (B, J, K): given k, it came from j
     mean = torch.einsum("bjk,jbi->kbi", share, now.mean)
     gain = torch.einsum("bjk,jbin->kbin", share, now.gain)

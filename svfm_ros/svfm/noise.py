@@ -1,8 +1,8 @@
-"""The randomness of a path, drawn before it is walked.
+"""Random numbers of a path, drawn before it is solved.
 
 The paper records the generator's state and resets it; here the draws are a function of (seed, path, campaign) and are
-passed in, so every solver stage sees the same field and nothing global is touched. A path gets the same numbers
-whatever batch it is computed in, because each number is a hash of its own address and not the next of a stream.
+passed in, so that every solver stage evaluates the same field and no global state changes. Each number is a hash of its
+index, not the next of a stream: a path gets the same numbers in any batch.
 """
 
 from dataclasses import dataclass
@@ -14,7 +14,7 @@ from svfm_ros.errors import DataError
 
 __all__ = ["Noise", "hashed_normal", "hashed_uniform"]
 
-# SplitMix64 (Steele, Lea and Flood 2014), in two's complement because torch has no unsigned 64-bit arithmetic.
+# SplitMix64 (Steele, Lea and Flood 2014), as signed integers because torch has no unsigned 64-bit arithmetic.
 _GOLDEN = 0x9E3779B97F4A7C15 - 2**64
 _MIX_A = 0xBF58476D1CE4E5B9 - 2**64
 _MIX_B = 0x94D049BB133111EB - 2**64
@@ -52,7 +52,7 @@ class Noise:
     def _at(cls, seed: int, path: Tensor, campaign: int, width: int, dtype: torch.dtype) -> "Noise":
         uniform = hashed_uniform(seed, path, campaign, width + 2)  # (B, D + 2) float64
         normal = torch.special.ndtri(uniform[:, 1:]).to(dtype)
-        # Rounding to float32 may give exactly 1, which names no component.
+        # Rounding to float32 may give exactly 1, which is outside the last component.
         u_component = uniform[:, 0].clamp(max=1.0 - 2.0**-24).to(dtype)
         return cls(seed, path, campaign, normal[:, 1:], normal[:, 0], u_component)
 
@@ -60,7 +60,7 @@ class Noise:
     def none(
         cls, rows: int, width: int, *, device: torch.device | str = "cpu", dtype: torch.dtype = torch.float32
     ) -> "Noise":
-        """No noise at all: the median field of each component."""
+        """Zero noise: the median field of each component."""
         zero = torch.zeros(rows, width + 2, device=device, dtype=dtype)
         return cls(0, torch.arange(rows, device=device), 0, zero[:, 2:], zero[:, 1], zero[:, 0] + 0.5)
 
@@ -83,10 +83,10 @@ class Noise:
 
 
 def hashed_uniform(seed: int, path: Tensor, campaign: int, count: int) -> Tensor:
-    """Uniforms strictly inside (0, 1), ``(B, count)`` float64, each a hash of (seed, path, campaign, place)."""
+    """Uniforms strictly inside (0, 1), ``(B, count)`` float64, each a hash of (seed, path, campaign, column)."""
     key = _mix(_mix(path + _wrapped(seed * _GOLDEN)) + _wrapped(campaign * _MIX_A))  # (B,)
-    place = torch.arange(1, count + 1, device=path.device) * _GOLDEN  # wraps, as it should
-    bits = _mix(key[:, None] + place)  # (B, count)
+    column = torch.arange(1, count + 1, device=path.device) * _GOLDEN  # overflow wraps, as intended
+    bits = _mix(key[:, None] + column)  # (B, count)
     return (_shift_right(bits, 11).double() + 0.5) * _UNIT
 
 
@@ -104,7 +104,7 @@ def _mix(x: Tensor) -> Tensor:
 
 
 def _shift_right(x: Tensor, n: int) -> Tensor:
-    """Shift in zeros: torch's own shift copies the sign."""
+    """Logical shift: torch's own shift copies the sign bit."""
     return (x >> n) & ((1 << (64 - n)) - 1)
 
 

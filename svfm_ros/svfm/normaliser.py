@@ -1,4 +1,4 @@
-"""Positions in metres to the numbers a network likes, and back. One scale for all axes, so that directions stay."""
+"""Positions in metres to network inputs of zero mean and unit scale, and back; one scale for all axes."""
 
 from dataclasses import dataclass
 
@@ -19,7 +19,7 @@ class Normaliser:
 
     @classmethod
     def identity(cls, dim: int) -> "Normaliser":
-        """Leaves everything as it is."""
+        """Shift 0 and scale 1."""
         return cls((0.0,) * dim, 1.0)
 
     @classmethod

@@ -1,8 +1,7 @@
-"""Sampled paths: draw the noise and the component first, then walk an ordinary field.
+"""Sampled paths: draw the noise and the component first, then solve an ordinary field.
 
-Under pick and stick with frozen noise that is one walk. Otherwise the grid's times are the campaigns: at each of them
-the noise keeps what its correlation time allows and, under filtering, the belief of eq. 5 may move a path to another
-field.
+Under pick and stick with frozen noise a path is one solve. Otherwise a campaign ends at every time of the grid: there
+the noise decorrelates by its correlation time and, under filtering, a path may switch to another field (eq. 5).
 """
 
 import math

@@ -1,7 +1,6 @@
-"""First fields that look at the data: a component that starts where no data is gets no gradient and dies.
+"""Initial fields from the data: a component whose field starts far from all data gets no gradient and is never used.
 
-The velocities seen in the data are clustered (k-means++ and a few rounds of Lloyd's), and each field starts leaning
-towards one cluster. Where they go from there is up to training.
+The velocities in the data are clustered, and each field starts with the mean velocity of one cluster.
 """
 
 import torch
@@ -10,44 +9,36 @@ from torch import Tensor
 from svfm_ros.errors import DataError
 from svfm_ros.svfm.model import MixtureModel
 
-__all__ = ["cluster_centres", "lean", "seeded"]
-
-_ROUNDS = 10
+__all__ = ["cluster_centres", "seeded", "set_initial_velocities"]
 
 
 def seeded(model: MixtureModel, velocities: Tensor, seed: int) -> MixtureModel:
-    """The model with its K fields leaning towards clusters of velocities (N, dim)."""
-    lean(model, cluster_centres(velocities, model.config.components, seed))
+    """The model with its K fields set to the centres of K clusters of velocities (N, dim)."""
+    set_initial_velocities(model, cluster_centres(velocities, model.config.components, seed))
     return model
 
 
 @torch.no_grad()
-def lean(model: MixtureModel, velocities: Tensor) -> None:
+def set_initial_velocities(model: MixtureModel, velocities: Tensor) -> None:
     """Set the output biases so that field k has about velocity k of (K, dim) before training."""
     k, dim, bound = model.config.components, model.config.dim, model.config.max_speed
     if velocities.shape != (k, dim) or not bool(torch.isfinite(velocities).all()):
         raise DataError(f"expected finite velocities ({k}, {dim}), got shape {tuple(velocities.shape)}")
     bias = model.fields.net.weights()[-1][1]  # (K, 1, outputs)
     raw = velocities.to(bias)
-    if bound > 0.0:  # undo the smooth bound
+    if bound > 0.0:  # invert the smooth bound
         share = (raw.norm(dim=-1, keepdim=True) / bound).clamp(max=0.99)
         raw = raw * torch.rsqrt(1.0 - share.square())
     bias[:, 0, :dim] = raw
 
 
 def cluster_centres(points: Tensor, count: int, seed: int) -> Tensor:
-    """Centres (count, dim) of clusters of points (N, dim); where points are fewer than centres, some coincide."""
+    """k-means centres (count, dim) of points (N, dim); where distinct points are fewer, centres repeat."""
+    from sklearn.cluster import KMeans
+
     if points.ndim != 2 or len(points) == 0:
         raise DataError(f"expected points (N, dim) with N >= 1, got shape {tuple(points.shape)}")
-    generator = torch.Generator().manual_seed(seed)
     host = points.detach().double().cpu()
-    centres = host[torch.randint(len(host), (1,), generator=generator)]
-    for _ in range(count - 1):
-        far = torch.cdist(host, centres).min(dim=1).values.square()
-        weights = far if float(far.sum()) > 0.0 else torch.ones_like(far)
-        centres = torch.cat((centres, host[torch.multinomial(weights, 1, generator=generator)]))
-    for _ in range(_ROUNDS):
-        own = torch.nn.functional.one_hot(torch.cdist(host, centres).argmin(dim=1), count).to(host)  # (N, count)
-        size = own.sum(0).unsqueeze(-1)
-        centres = torch.where(size > 0, own.T @ host / size.clamp_min(1.0), centres)
-    return centres.to(points)
+    distinct = min(count, len(host.unique(dim=0)))
+    centres = KMeans(distinct, n_init=1, random_state=seed % 2**32).fit(host.numpy()).cluster_centers_
+    return torch.as_tensor(centres)[torch.arange(count) % distinct].to(points)

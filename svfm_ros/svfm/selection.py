@@ -1,8 +1,7 @@
 """Which field a path follows: pick and stick (eq. 2) and forward filtering (eqs. 3 to 5).
 
-Beliefs are probabilities over components, (B, K). Under filtering a sampled path keeps its component for as long as its
-belief allows (``sample_next``), so that the shares of the components among paths are those of eq. 5 while no path hops
-about for nothing.
+Beliefs are probabilities over components, (B, K). Under filtering, ``sample_next`` couples consecutive draws: the
+shares of the components among sampled paths are those of eq. 5, with as few switches as possible.
 """
 
 import torch
@@ -10,8 +9,7 @@ from torch import Tensor, nn
 
 from svfm_ros.config.svfm_config import ModelConfig
 from svfm_ros.errors import DataError
-from svfm_ros.svfm.fields import StackedMLP
-from svfm_ros.svfm.time_features import time_width
+from svfm_ros.svfm.fields import StackedMLP, time_width
 
 __all__ = ["Selection", "choose", "filter_step", "joint_weights", "sample_next"]
 
@@ -41,7 +39,7 @@ class Selection(nn.Module):
         return torch.log_softmax(self.config.gate_scale * self.prior_net(x)[0], dim=-1)
 
     def log_transition(self, x: Tensor) -> Tensor:
-        """Log Psi (N, K, K), rows on the simplex, eq. 3; staying is likely at first."""
+        """Log Psi (N, K, K), rows on the simplex, eq. 3; ``stickiness`` favours staying."""
         if self.transition_net is None:
             raise DataError(f"expected a model with selection 'filter' and K > 1, got {self.config.selection!r}")
         k = self.config.components
@@ -86,7 +84,7 @@ def sample_next(transition: Tensor, emission: Tensor, belief: Tensor, component:
     updated = updated / updated.sum(-1, keepdim=True).clamp_min(_TINY)
     own = torch.nn.functional.one_hot(component, belief.shape[-1]).to(belief.dtype)  # (B, K)
     stay = (updated / belief.clamp_min(_TINY)).clamp(max=1.0)
-    stay = (own * stay).sum(-1, keepdim=True)  # (B, 1), the share of a path's component that survives the evidence
+    stay = (own * stay).sum(-1, keepdim=True)  # (B, 1), probability of keeping the component after the evidence
     gain = (updated - belief).clamp_min(0.0)
     gain = gain / gain.sum(-1, keepdim=True).clamp_min(_TINY)
     after = own * stay + gain * (1.0 - stay)  # (B, K)

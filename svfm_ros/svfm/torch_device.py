@@ -1,4 +1,4 @@
-"""Which device to compute on, from a word a person types."""
+"""The torch device of a name such as ``auto``, ``cpu`` or ``cuda:1``."""
 
 import re
 

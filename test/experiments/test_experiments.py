@@ -6,11 +6,10 @@ import pytest
 import torch
 
 from svfm_ros.errors import UsageError
-from svfm_ros.experiments.classifiers import Spec, TrainedClassifier, _with_penalty
-from svfm_ros.experiments.experiment_result import ExperimentResult, save_figure
-from svfm_ros.experiments.field_alignment import run_alignment
-from svfm_ros.experiments.frozen_noise import run_frozen
+from svfm_ros.experiments.classifiers import ClassifierSpec, TrainedClassifier, _with_penalty
+from svfm_ros.experiments.experiment import ExperimentResult, save_figure
 from svfm_ros.experiments.registry import EXPERIMENTS
+from svfm_ros.experiments.solver_cost import run_alignment, run_frozen
 from svfm_ros.experiments.three_uncertainties import run_uncertainty
 from svfm_ros.experiments.toy_sets import SETS, bayes_rate, draw_points
 
@@ -113,13 +112,13 @@ def test_the_best_anyone_can_do():
 
 
 def tried(accuracies: dict[float, float], kind: str = "VF+TVLoss") -> list[TrainedClassifier]:
-    return [TrainedClassifier(Spec("moons", kind, penalty=p), {}, a) for p, a in accuracies.items()]
+    return [TrainedClassifier(ClassifierSpec("moons", kind, penalty=p), {}, a) for p, a in accuracies.items()]
 
 
 def test_the_penalty_is_the_largest_that_costs_no_accuracy_on_validation():
-    spec = Spec("moons", "VF+TVLoss", seed=2)
+    spec = ClassifierSpec("moons", "VF+TVLoss", seed=2)
     assert _with_penalty(spec, tried({0.03: 0.990, 0.1: 0.988, 0.3: 0.95})).penalty == 0.1
     assert _with_penalty(spec, tried({0.03: 0.990, 0.1: 0.970, 0.3: 0.95})).penalty == 0.03
     other = tried({0.3: 0.999}, kind="SVFM+TVLoss")
     assert _with_penalty(spec, [*tried({0.03: 0.9, 0.1: 0.8}), *other]).penalty == 0.03
-    assert _with_penalty(Spec("moons", "VF"), tried({0.03: 0.9})).penalty == 0.0
+    assert _with_penalty(ClassifierSpec("moons", "VF"), tried({0.03: 0.9})).penalty == 0.0

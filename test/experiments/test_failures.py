@@ -3,8 +3,7 @@ import pytest
 import torch
 
 from svfm_ros.experiments.failure_cases import CASES
-from svfm_ros.experiments.failures import CONTENDERS, Spec, run_spec
-from svfm_ros.experiments.failures_figure import draw_case
+from svfm_ros.experiments.failures import CONTENDERS, TaskSpec, _draw_case, run_spec
 
 
 @pytest.mark.parametrize("name", sorted(CASES))
@@ -29,11 +28,11 @@ def test_the_contenders_are_the_corners_they_are_called():
 
 
 def test_a_mixture_splits_where_one_field_cannot():
-    mixture = run_spec(Spec("splitting", "SVFM", seed=0, steps=80))
-    single = run_spec(Spec("splitting", "VF", seed=0, steps=20))
+    mixture = run_spec(TaskSpec("splitting", "SVFM", seed=0, steps=80))
+    single = run_spec(TaskSpec("splitting", "VF", seed=0, steps=20))
     assert mixture.by_samples < 0.2 < 1.0 < single.by_samples
     assert mixture.by_moments < 0.2
     assert mixture.upper_share == pytest.approx(0.5, abs=0.1)
     assert float(np.trapezoid(mixture.densities[0.0], mixture.ends)) == pytest.approx(1.0, abs=0.02)
-    figure = draw_case(CASES["splitting"], {"VF": single, "SVFM": mixture})
+    figure = _draw_case(CASES["splitting"], {"VF": single, "SVFM": mixture})
     assert len(figure.axes) == 2

@@ -4,7 +4,7 @@ import torch
 from svfm_ros.config.svfm_config import ModelConfig, TrainConfig
 from svfm_ros.errors import DataError
 from svfm_ros.svfm.classifier import Classifier, classifier_loss
-from svfm_ros.svfm.train import train
+from svfm_ros.svfm.training import train
 
 
 def bands(n, seed):

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from svfm_ros.config.svfm_config import ModelConfig
 from svfm_ros.errors import ConfigError, DataError
-from svfm_ros.svfm.fields import FieldParams, dot, realise
+from svfm_ros.svfm.fields import FieldParams, dot, realise, time_tuple, with_time
 from svfm_ros.svfm.model import MixtureModel
 from svfm_ros.svfm.noise import Noise
 
@@ -148,3 +148,26 @@ def test_wrong_input_is_refused():
         ModelConfig(learn_floor=True, floor=1.0, max_floor=0.5)
     with pytest.raises(ConfigError, match="finite correlation"):
         ModelConfig(learn_correlation=True)
+
+
+def test_a_quarter_of_a_day_is_a_quarter_of_a_turn():
+    hours = torch.tensor([0.0, 6.0, 12.0, 18.0, 24.0])
+    expected = torch.tensor([[1.0, 0], [0, 1], [-1, 0], [0, -1], [1, 0]])
+    torch.testing.assert_close(time_tuple(hours, 24.0), expected, atol=1e-6, rtol=0.0)
+
+
+def test_a_cyclic_field_repeats_with_its_period_and_a_raw_one_does_not():
+    h, t = torch.ones(3, 2).double(), torch.tensor([0.1, 2.0, 5.0]).double()
+    cyclic = MixtureModel(ModelConfig(time="cyclic", period=2 * math.pi)).double()
+    raw = MixtureModel(ModelConfig(time="raw")).double()
+    torch.testing.assert_close(cyclic.unit(t, h).a, cyclic.unit(t + 8 * math.pi, h).a)
+    assert not torch.allclose(raw.unit(t, h).a, raw.unit(t + 8 * math.pi, h).a)
+
+
+def test_one_time_serves_a_whole_batch():
+    config = ModelConfig(time="cyclic")
+    h = torch.zeros(4, 3, 2)
+    one = with_time(config, torch.tensor(5.0), h)
+    torch.testing.assert_close(one, with_time(config, torch.full((3,), 5.0), h))
+    assert one.shape == (4, 3, 4)
+    assert with_time(ModelConfig(time="none"), torch.tensor(5.0), h) is h

@@ -1,5 +1,6 @@
 import math
 
+import numpy as np
 import pytest
 import torch
 from known_fields import constant_model
@@ -8,24 +9,42 @@ from svfm_ros.config.svfm_config import ModelConfig, TrainConfig
 from svfm_ros.errors import DataError
 from svfm_ros.svfm.classifier import Classifier, classifier_loss
 from svfm_ros.svfm.model import MixtureModel
-from svfm_ros.svfm.objectives import endpoint_objective, walk_batch, walk_objective
+from svfm_ros.svfm.objectives import walk_batch, walk_objective
 from svfm_ros.svfm.sampling import sample_paths
 from svfm_ros.svfm.seeding import seeded
-from svfm_ros.svfm.train import train
+from svfm_ros.svfm.training import train
 
 
-def test_walks_are_put_on_their_own_grids_by_a_cubic():
-    times = [torch.tensor([0.0, 1.0, 2.0, 3.0, 4.0]).double(), torch.tensor([10.0, 10.5, 11.5, 12.0]).double()]
-    positions = [torch.stack((t**3 - t, 2.0 * t), dim=1) for t in times]  # cubics come out exactly
+def line_walk(first, count=3):
+    """One walk along x at one metre per second: times (N,) and positions (N, 2)."""
+    times = first + np.arange(float(count))
+    return times, np.column_stack((times - first, np.zeros(count)))
+
+
+def in_double(batch):
+    return tuple(x.double() for x in batch)
+
+
+def test_walks_are_interpolated_by_a_cubic_on_their_own_grids():
+    times = [np.array([0.0, 1.0, 2.0, 3.0, 4.0]), np.array([10.0, 10.5, 11.5, 12.0])]
+    positions = [np.column_stack((t**3 - t, 2.0 * t)) for t in times]  # a cubic spline reproduces cubics
     start, grids, targets = walk_batch(times, positions, steps=8)
-    torch.testing.assert_close(start, torch.stack([p[0] for p in positions]))
+    torch.testing.assert_close(start, torch.tensor([[0.0, 0.0], [990.0, 20.0]]))
     torch.testing.assert_close(grids[1], torch.linspace(10.0, 12.0, 9).double())
     t = grids[:, 1:]
-    torch.testing.assert_close(targets, torch.stack((t**3 - t, 2.0 * t), dim=-1))
+    torch.testing.assert_close(targets, torch.stack((t**3 - t, 2.0 * t), dim=-1).float())
+
+
+def test_a_walk_that_has_ended_stays_where_it_ended():
+    times, xy = line_walk(50_000.0)
+    start, grids, targets = walk_batch([times], [xy], steps=4, horizon=4.0)
+    assert start.tolist() == [[0.0, 0.0]]
+    assert grids[0].tolist() == [50_000.0, 50_001.0, 50_002.0, 50_003.0, 50_004.0]
+    assert targets[0, :, 0].tolist() == pytest.approx([1.0, 2.0, 2.0, 2.0])
 
 
 def test_forecast_loss_of_a_walk_by_hand():
-    batch = walk_batch([torch.tensor([5.0, 6.0, 7.0]).double()], [torch.tensor([[0.0, 0], [1, 0], [2, 0]]).double()], 2)
+    batch = in_double(walk_batch(*([part] for part in line_walk(5.0)), steps=2))
     right, slow = constant_model([[1.0, 0.0]], stochastic=False), constant_model([[0.5, 0.0]], stochastic=False)
     assert walk_objective(right, batch, 0).item() == pytest.approx(0.0)
     assert walk_objective(slow, batch, 0).item() == pytest.approx((0.25 + 1.0) / 2)
@@ -34,13 +53,11 @@ def test_forecast_loss_of_a_walk_by_hand():
     assert walk_objective(pair, batch, 0).item() == pytest.approx(by_hand)
 
 
-def test_endpoint_objective_by_hand():
-    model = constant_model([[2.0]], stochastic=False, floor=1.0)
-    batch = (torch.zeros(1, 1).double(), torch.tensor([[3.0]]).double())
-    md = 0.5 + 0.5 * math.log(2.0 * math.pi)
-    assert endpoint_objective(4)(model, batch, 0).item() == pytest.approx(md)
-    # Four steps of 0.5: TLoss 0.25; a straight way: VLoss 0.
-    assert endpoint_objective(4, penalty=2.0)(model, batch, 0).item() == pytest.approx(md + 0.5)
+def test_clock_times_of_a_day_lose_no_precision():
+    """Seconds of the day in float32 are 8 ms apart: steps of the solver must not be rounded to that."""
+    model = constant_model([[1.0, 0.0]], stochastic=False, time="cyclic", period=86_400.0, dtype=torch.float32)
+    batch = walk_batch(*([part] for part in line_walk(50_000.1)), steps=7)
+    assert walk_objective(model, batch, 0).item() == pytest.approx(0.0, abs=1e-10)
 
 
 def test_a_fork_is_learnt_from_walks_and_sampled_again():
@@ -52,7 +69,7 @@ def test_a_fork_is_learnt_from_walks_and_sampled_again():
         turn = (1.0 if i % 3 else -1.0) * t.square()
         xy = torch.stack((t * (1.0 + 0.1 * torch.randn(1, generator=g)), turn), dim=1)
         walks.append(xy + 0.01 * torch.randn(9, 2, generator=g) * (t > 0).unsqueeze(1))
-    data = walk_batch([t] * 24, walks, steps=3)
+    data = walk_batch([t.double().numpy()] * 24, [w.double().numpy() for w in walks], steps=3)
     velocities = torch.stack([w[-1] - w[0] for w in walks])
     config = ModelConfig(components=2, floor=0.05, activation="tanh", hidden_layers=1, hidden_units=16, max_speed=4.0)
     options = TrainConfig(steps=80, batch_size=0, learning_rate=0.05, gate_learning_rate=0.05)
@@ -75,10 +92,10 @@ def test_a_step_of_training_asks_nothing_of_the_device():
 
 
 def test_wrong_walks_are_refused():
-    line = torch.tensor([[0.0, 0.0], [1.0, 0.0]])
+    line = np.array([[0.0, 0.0], [1.0, 0.0]])
     with pytest.raises(DataError, match="expected walks"):
         walk_batch([], [], 4)
-    with pytest.raises(DataError, match="expected"):
-        walk_batch([torch.tensor([0.0, 0.0])], [line], 4)
-    with pytest.raises(DataError, match="expected"):
-        walk_batch([torch.tensor([0.0, 1.0])], [line * math.nan], 4)
+    with pytest.raises(DataError, match="increasing times"):
+        walk_batch([np.array([0.0, 0.0])], [line], 4)
+    with pytest.raises(DataError, match="finite positions"):
+        walk_batch([np.array([0.0, 1.0])], [line * math.nan], 4)

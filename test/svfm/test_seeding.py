@@ -4,7 +4,7 @@ import torch
 from svfm_ros.config.svfm_config import ModelConfig
 from svfm_ros.errors import DataError
 from svfm_ros.svfm.model import MixtureModel
-from svfm_ros.svfm.seeding import cluster_centres, lean, seeded
+from svfm_ros.svfm.seeding import cluster_centres, seeded, set_initial_velocities
 
 
 def test_clusters_that_lie_apart_are_found():
@@ -20,11 +20,11 @@ def test_clusters_that_lie_apart_are_found():
 
 
 @pytest.mark.parametrize("augment", [0, 2])
-def test_fields_lean_where_they_are_told(augment):
+def test_fields_start_with_the_given_velocities(augment):
     config = ModelConfig(components=2, augment=augment, max_speed=10.0)
     model = MixtureModel(config)
     wanted = torch.tensor([[3.0, -4.0], [0.0, 8.0]])
-    lean(model, wanted)
+    set_initial_velocities(model, wanted)
     with torch.no_grad():
         a = model.unit(torch.zeros(1), torch.zeros(1, config.width)).a[0, :, :2]
     assert float((a - wanted).abs().max()) < 0.8  # up to what the random weights add
@@ -35,6 +35,6 @@ def test_fields_lean_where_they_are_told(augment):
 
 def test_wrong_velocities_are_refused():
     with pytest.raises(DataError, match=r"expected finite velocities \(4, 2\)"):
-        lean(MixtureModel(ModelConfig()), torch.zeros(3, 2))
+        set_initial_velocities(MixtureModel(ModelConfig()), torch.zeros(3, 2))
     with pytest.raises(DataError, match=r"expected points \(N, dim\)"):
         cluster_centres(torch.zeros(0, 2), 2, 0)

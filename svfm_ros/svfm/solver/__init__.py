@@ -1,1 +1,1 @@
-"""ODE solvers for batches in which each row has its own step size."""
+"""ODE solvers: dopri5 with a step size per row, fixed-step Runge-Kutta 4 for training, torchdiffeq's methods."""

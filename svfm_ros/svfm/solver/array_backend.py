@@ -1,8 +1,8 @@
-"""The solver's inner loop is written once and runs on numpy arrays or on torch tensors.
+"""Array operations of the solver's inner loop, on numpy arrays or on torch tensors.
 
-On a CPU its arrays are small, and what counts is the fixed cost of a call: numpy's is a fraction of torch's. So states
-on the CPU are handed to numpy without copying and only the field sees tensors; states on a GPU stay tensors. The code
-above uses what the two have in common: operators, indexing, and the functions of ``Arrays.xp``.
+On the CPU the arrays are small and the fixed cost of a call dominates; numpy's is a fraction of torch's. So states on
+the CPU are passed to numpy without copying, and only the field is called with tensors. States on a GPU stay tensors.
+The solver uses what numpy and torch have in common: operators, indexing, and the functions of ``Arrays.xp``.
 """
 
 from collections.abc import Callable, Sequence
@@ -17,20 +17,20 @@ __all__ = ["Array", "Arrays", "Evaluate", "Field", "HostArrays", "TensorArrays",
 Array = Any  # an ndarray or a Tensor, always of one kind in one solve
 
 Field = Callable[[Tensor, Tensor], Tensor]
-"""``field(t (B,), h (B, D)) -> dh/dt (B, D)``; rows don't see each other. A field that keeps something per row, such
-as frozen noise, also has ``take(rows)``, which gives the same field for those rows alone."""
+"""``field(t (B,), h (B, D)) -> dh/dt (B, D)``; rows are independent. A field with data per row, such as frozen noise,
+also has ``take(rows)``, which gives the same field for those rows alone."""
 
 Evaluate = Callable[[Tensor, Array], Array]
 """A field on the arrays of the inner loop; its times are tensors already."""
 
 
 def take_rows(field: Field, rows: Tensor) -> Field:
-    """The same field for some of the rows; one without ``take`` serves any row."""
+    """The same field for some of the rows; one without ``take`` is used as it is."""
     take = getattr(field, "take", None)
     return field if take is None else take(rows)
 
 
-_ONE_THREAD = 9216  # larger products make numpy's BLAS wake its threads, which costs more than it gives
+_ONE_THREAD = 9216  # larger products are run on several threads by numpy's BLAS, which is slower at these sizes
 _SUBSCRIPTS = {(1, 2): "i,ij->j", (2, 2): "ki,ij->kj", (2, 1): "ij,j->i"}
 
 

@@ -1,4 +1,4 @@
-"""The numbers of dopri5: Dormand and Prince 1980, with Shampine's interpolant of 1986."""
+"""Butcher tableau of dopri5 (Dormand and Prince 1980) and its dense output (Shampine 1986)."""
 
 from dataclasses import dataclass
 from functools import lru_cache
@@ -9,7 +9,7 @@ from torch import Tensor
 __all__ = ["DENSE", "ERROR", "NODES", "STAGES", "Tableau", "tableau"]
 
 NODES = (1 / 5, 3 / 10, 4 / 5, 8 / 9, 1.0, 1.0)
-"""Where in the step, from 0 to 1, each stage after the first one looks."""
+"""Times of the stages after the first one, from 0 to 1 within the step."""
 
 _LAST = (35 / 384, 0.0, 500 / 1113, 125 / 192, -2187 / 6784, 11 / 84)
 
@@ -21,12 +21,12 @@ STAGES: tuple[tuple[float, ...], ...] = (
     (9017 / 3168, -355 / 33, 46732 / 5247, 49 / 176, -5103 / 18656),
     _LAST,
 )
-"""What each stage starts from. The last one starts from the new state, so it also opens the next step."""
+"""Weights of the earlier stages in each stage's state. The last one is the next step's first."""
 
 _FOURTH_ORDER = (1951 / 21600, 0.0, 22642 / 50085, 451 / 720, -12231 / 42400, 649 / 6300, 1 / 60)
 
 ERROR = tuple(b - low for b, low in zip((*_LAST, 0.0), _FOURTH_ORDER, strict=True))
-"""Weights of the difference between the fifth and the fourth order, which is the error under control."""
+"""Weights of the difference between the fifth and the fourth order, the error estimate."""
 
 _MIDDLE = (
     6025192743 / 30085553152 / 2,
@@ -57,7 +57,7 @@ DENSE = _dense_weights()
 
 @dataclass(frozen=True, slots=True)
 class Tableau:
-    """The weights in one number format on one device."""
+    """The weights in one dtype on one device."""
 
     nodes: Tensor  # (6, 1), always float64, like time
     stages: tuple[Tensor, ...]  # vectors of 1 to 6 weights
@@ -67,7 +67,7 @@ class Tableau:
 
 @lru_cache(maxsize=16)
 def tableau(dtype: torch.dtype, device: torch.device) -> Tableau:
-    """The weights for states of that number format on that device."""
+    """The weights for states of that dtype on that device."""
     with torch.inference_mode(False):
         return Tableau(
             nodes=torch.tensor(NODES, dtype=torch.float64, device=device).unsqueeze(1),

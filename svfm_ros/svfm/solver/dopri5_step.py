@@ -1,4 +1,4 @@
-"""One step of dopri5 for many rows, each with its own size: the stages, the verdict on the error, the first step."""
+"""One step of dopri5 for many rows with a size each: stages, error estimate, next step size, first step size."""
 
 from dataclasses import dataclass
 
@@ -11,27 +11,27 @@ from svfm_ros.svfm.solver.butcher_tableau import tableau
 
 __all__ = ["GROW", "STRETCH", "Attempt", "Stepper", "choose_first_step"]
 
-SAFETY = 0.9  # aim a little below the longest step that would do
-SHRINK, GROW = 0.2, 10.0  # one step changes the next one by no more than this
-STRETCH = 1.1  # a step may be this much longer than planned if it then arrives; SAFETY leaves room for it
+SAFETY = 0.9  # factor below the longest step that the error allows
+SHRINK, GROW = 0.2, 10.0  # limits of the ratio of consecutive steps
+STRETCH = 1.1  # a step may be this much longer than planned if it then reaches the end; SAFETY leaves room for it
 
-_PROBE = 0.01  # the first look ahead moves the state by this share of its size
-_LOOK = 0.1  # but goes no further than this share of the way
+_PROBE = 0.01  # the probe moves the state by this share of its size ...
+_PROBE_SHARE = 0.1  # ... and covers at most this share of the interval
 _SHARPNESS = 5.4e-4  # on a linear field dopri5's error is this times h⁵ times the fifth derivative
-_CAUTION = 0.5  # the first step, over what that would allow
+_CAUTION = 0.5  # the first step as a share of what that error allows
 
 
 @dataclass(slots=True)
 class Attempt:
-    """Where a step would lead."""
+    """Result of a step before it is accepted or rejected."""
 
     state: Array  # (n, D)
-    slope: Array  # (n, D), the field there: it opens the next step
-    rating: Array  # (n,), mean square of the error over what is allowed; a step passes up to 1
+    slope: Array  # (n, D), the field there: first stage of the next step
+    rating: Array  # (n,), mean square of error over tolerance; accepted up to 1
 
 
 class Stepper:
-    """Takes steps for a fixed number of rows; the stages of the last one stay in ``flat (7, n·D)``."""
+    """Computes steps for a fixed number of rows; ``flat (7, n·D)`` holds the stages of the last one."""
 
     def __init__(self, arrays: Arrays, like: Array, config: SolverConfig) -> None:
         weights = tableau(arrays.unwrap(like).dtype, arrays.unwrap(like).device)
@@ -65,28 +65,28 @@ class Stepper:
         return self._arrays.product(error * error, self._mean)
 
     def next_step(self, h: Array, rating: Array, growth: Array) -> Array:
-        """The step that would just meet the tolerance, with some room; it grows by no more than ``growth (n,)``."""
+        """The step that just meets the tolerance, times SAFETY; it grows by no more than ``growth (n,)``."""
         factor = SAFETY * rating**-0.1
-        factor = self._arrays.xp.where(factor > SHRINK, factor, SHRINK)  # NaN counts as far too long
+        factor = self._arrays.xp.where(factor > SHRINK, factor, SHRINK)  # NaN counts as an error that is too large
         return self._arrays.xp.minimum(factor, growth) * h
 
 
 def choose_first_step(
     field: Field, t: Tensor, left: Tensor, state: Tensor, slope: Tensor, config: SolverConfig
 ) -> Tensor:
-    """A first step from one look ahead ``(n,)``, at most the whole way.
+    """The first step size ``(n,)`` from one probe ahead, at most the whole interval.
 
-    The look tells in what time the field changes by its own size. If the higher derivatives follow suit, dopri5's
-    error is known. A field that does not change is crossed in one step.
+    The probe gives the time in which the field changes by its own size. Assuming that higher derivatives scale alike,
+    it predicts dopri5's error. A constant field is solved in one step.
     """
     scale = 1.0 / (config.atol + config.rtol * state.abs())
     speed = _rms(slope * scale)
-    probe = torch.minimum(_PROBE / (config.rtol * speed), _LOOK * left.to(state.dtype))
+    probe = torch.minimum(_PROBE / (config.rtol * speed), _PROBE_SHARE * left.to(state.dtype))
     ahead = field((t + probe).to(state.dtype), torch.addcmul(state, slope, probe.unsqueeze(1)))
     change = _rms((ahead - slope) * scale)
     speed = torch.maximum(speed, _rms(ahead * scale))
     step = _CAUTION * (probe * speed / change).pow(0.8) * (_SHARPNESS * speed).pow(-0.2)
-    # A field at rest gives 0 / 0 and is crossed at once; one that breaks off nearby asks for small steps.
+    # A zero field gives 0 / 0 and takes one step; a field that is not finite nearby starts with small steps.
     step = torch.where(speed.isfinite(), torch.fmin(step, left), probe * 0.1)
     return step.to(left.dtype)
 

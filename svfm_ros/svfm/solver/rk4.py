@@ -1,20 +1,18 @@
-"""Fixed-step Runge-Kutta 4 on a grid: what training differentiates through.
+"""Fixed-step Runge-Kutta 4 on a grid, through which training differentiates.
 
-Adaptive solvers are for forecasts, where tolerance counts; gradients want the same graph at every step, on any device,
-without asking the host anything. Times may be one grid for all rows or a grid for each row.
+The graph is the same at every training step and nothing waits for the device. Times are one grid for all rows or one
+grid per row; they may be float64 while states are float32.
 """
 
-from collections.abc import Callable
 from dataclasses import dataclass
 
 import torch
 from torch import Tensor
 
 from svfm_ros.errors import DataError
+from svfm_ros.svfm.solver.array_backend import Field
 
 __all__ = ["Rollout", "check_times", "grid", "rk4"]
-
-Field = Callable[[Tensor, Tensor], Tensor]
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +31,7 @@ def grid(start: float, end: float, steps: int, *, like: Tensor) -> Tensor:
 
 
 def check_times(times: Tensor, rows: int) -> None:
-    """Refuse times that are not (T + 1,) or (T + 1, rows), finite and increasing; asks the host once, at the door."""
+    """Refuse times that are not (T + 1,) or (T + 1, rows), finite and increasing."""
     if times.ndim not in (1, 2) or times.shape[0] < 2 or (times.ndim == 2 and times.shape[1] != rows):
         raise DataError(f"expected times (T + 1,) or (T + 1, {rows}) with T >= 1, got shape {tuple(times.shape)}")
     if not bool((times.diff(dim=0) > 0).all()):
@@ -44,7 +42,7 @@ def rk4(field: Field, h: Tensor, times: Tensor, substeps: int = 1) -> Rollout:
     """Follow ``field(t, h)`` from h (..., N, D) along times (T + 1,) or (T + 1, N)."""
     slope = field(times[0], h)
     states, slopes = [h], [slope]
-    for t, dt in zip(times[:-1], times.diff(dim=0) / substeps, strict=True):
+    for t, dt in zip(times[:-1], times.diff(dim=0).to(h.dtype) / substeps, strict=True):
         for i in range(substeps):
             h = _step(field, t + i * dt, h, dt, slope)
             slope = field(t + (i + 1) * dt, h)
@@ -54,7 +52,7 @@ def rk4(field: Field, h: Tensor, times: Tensor, substeps: int = 1) -> Rollout:
 
 
 def _step(field: Field, t: Tensor, h: Tensor, dt: Tensor, k1: Tensor) -> Tensor:
-    """One step; the slope at its start is known from the end of the last one."""
+    """One step; ``k1`` is the slope at its start, known from the end of the last step."""
     step = dt.unsqueeze(-1)  # (1,) or (N, 1)
     half = 0.5 * step
     middle = t + 0.5 * dt

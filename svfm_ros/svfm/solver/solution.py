@@ -1,4 +1,4 @@
-"""What a solver hands back: states, what they cost row by row, and for each row whether it arrived."""
+"""The result of a solve: states, evaluations and steps per row, and a status per row."""
 
 from collections import Counter
 from dataclasses import dataclass
@@ -12,7 +12,7 @@ __all__ = ["Solution", "Status"]
 
 
 class Status(IntEnum):
-    """How a row ended. Anything but ``DONE`` has a message that says what to do."""
+    """How a row ended; ``message`` says what happened and what to do."""
 
     DONE = 0
     MAX_STEPS = 1
@@ -21,13 +21,13 @@ class Status(IntEnum):
 
     @property
     def message(self) -> str:
-        """What happened and what helps."""
+        """What happened and what to change."""
         return _MESSAGES[self]
 
 
 _MESSAGES = {
     Status.DONE: "reached the last time",
-    Status.MAX_STEPS: "used all its steps before the last time: raise max_steps, loosen rtol and atol, or bound the "
+    Status.MAX_STEPS: "reached max_steps before the last time: raise max_steps, loosen rtol and atol, or bound the "
     "length of the field",
     Status.NON_FINITE: "the field gave NaN or infinity however small the step: check the weights and the state it "
     "started from, and bound the length of the field",
@@ -40,11 +40,11 @@ _MESSAGES = {
 class Solution:
     """The rows of a batch along time. A row that failed holds NaN at every time it did not reach."""
 
-    times: Tensor  # (T,) or (B, T), as asked
+    times: Tensor  # (T,) or (B, T), as given
     states: Tensor  # (T, B, D)
     nfe: Tensor  # (B,), evaluations of the field that the row needed
-    accepted: Tensor  # (B,), steps kept
-    rejected: Tensor  # (B,), steps thrown away
+    accepted: Tensor  # (B,), steps accepted
+    rejected: Tensor  # (B,), steps rejected
     status: Tensor  # (B,), values of Status
 
     @property
@@ -58,7 +58,7 @@ class Solution:
         return self.states[-1]
 
     def message(self, row: int) -> str:
-        """How that row ended, in words."""
+        """The message of that row's status."""
         return Status(int(self.status[row])).message
 
     def check(self) -> "Solution":

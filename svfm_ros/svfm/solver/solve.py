@@ -1,4 +1,4 @@
-"""The one door to every solver: ``solve(field, h0, times, config=...)`` gives a ``Solution``."""
+"""``solve(field, h0, times, config=...)``: one function for every solver."""
 
 import torch
 from torch import Tensor
@@ -9,7 +9,7 @@ from svfm_ros.svfm.solver.array_backend import Arrays, Field, HostArrays, Tensor
 from svfm_ros.svfm.solver.dopri5 import integrate
 from svfm_ros.svfm.solver.solution import Solution, Status
 from svfm_ros.svfm.solver.step_gradient import replay
-from svfm_ros.svfm.solver.step_record import Course, Journal
+from svfm_ros.svfm.solver.step_record import RowResults, StepRecord
 from svfm_ros.svfm.solver.torchdiffeq_solver import solve_torchdiffeq
 
 __all__ = ["Field", "Solution", "SolverConfig", "Status", "solve"]
@@ -25,12 +25,12 @@ def solve(
     config: SolverConfig = _DEFAULT,
     parameters: tuple[Tensor, ...] = (),
 ) -> Solution:
-    """Follow ``dh/dt = field(t, h)`` from ``h0 (B, D)`` at the first time through all the others.
+    """Solve ``dh/dt = field(t, h)`` from ``h0 (B, D)`` at the first time; states at all times.
 
     ``times`` is ``(T,)`` for all rows or ``(B, T)``, rising or falling. With the default method every row has its own
-    steps and costs what it alone needs; the last time is hit exactly, those between come from dopri5's fourth-order
-    interpolant. Gradients flow to ``h0`` and to whatever the field depends on; the extra pass they need is not counted
-    in ``nfe``. ``parameters`` matter to the adjoint method alone, for a field that is not a module.
+    steps; the last time is reached by a step, those between come from dopri5's fourth-order interpolant. Gradients flow
+    to ``h0`` and to whatever the field depends on; the second pass they need is not counted in ``nfe``. ``parameters``
+    are for the adjoint method with a field that is not a module.
     """
     _check_state(h0)
     times = _checked_times(times, h0)
@@ -48,18 +48,18 @@ def _solve_dopri5(field: Field, h0: Tensor, times: Tensor, config: SolverConfig,
     _check_slope(slope, h0)
     with_gradient = torch.is_grad_enabled() and (slope.requires_grad or h0.requires_grad)
     with torch.no_grad():
-        course = _blank_course(h0, times.shape[-1])
-        journal = Journal(arrays, course, asked, keep_steps=with_gradient)
-        integrate(field, h0.contiguous(), slope.contiguous(), start, end, course, config, arrays, journal)
+        results = _blank_results(h0, times.shape[-1])
+        record = StepRecord(arrays, results, asked, keep_steps=with_gradient)
+        integrate(field, h0.contiguous(), slope.contiguous(), start, end, results, config, arrays, record)
     if with_gradient:
-        arrived = course.status == Status.DONE
-        course.states = replay(field, h0, slope, end, asked, journal.kept_steps(), arrived)
-    nfe = 6 * course.tried + (1 if config.first_step else 2)
-    return Solution(times, course.states, nfe, course.tried - course.rejected, course.rejected, course.status)
+        arrived = results.status == Status.DONE
+        results.states = replay(field, h0, slope, end, asked, record.kept_steps(), arrived)
+    nfe = 6 * results.tried + (1 if config.first_step else 2)
+    return Solution(times, results.states, nfe, results.tried - results.rejected, results.rejected, results.status)
 
 
 class _Backwards:
-    """The same field with the clock running the other way."""
+    """The same field with time reversed."""
 
     def __init__(self, field: Field) -> None:
         self._field = field
@@ -71,11 +71,11 @@ class _Backwards:
         return _Backwards(take_rows(self._field, rows))
 
 
-def _blank_course(h0: Tensor, n_times: int) -> Course:
+def _blank_results(h0: Tensor, n_times: int) -> RowResults:
     states = h0.new_full((n_times, *h0.shape), torch.nan)
     states[0] = h0
     zeros = torch.zeros(len(h0), dtype=torch.long, device=h0.device)
-    return Course(states, zeros, zeros.clone(), zeros.clone())
+    return RowResults(states, zeros, zeros.clone(), zeros.clone())
 
 
 def _check_state(h0: Tensor) -> None:

@@ -1,8 +1,8 @@
-"""Gradients of a solve, by taking the kept steps once more where autograd can see them.
+"""Gradients of a solve: the accepted steps are computed a second time under autograd.
 
-The first pass decides how long each step is, without a graph. The replay then holds no rejected step and no row that
-has arrived: rows are sorted by how many steps they took, so that those still under way are always the first few. The
-step sizes count as constants, and the gradient is exactly that of the states that come out.
+The first pass finds the step sizes without a graph. The second pass has no rejected steps and no finished rows: rows
+are sorted by their number of steps, so that the unfinished ones are always first. Step sizes are constants; the
+gradient is exactly that of the computed states.
 """
 
 from dataclasses import dataclass
@@ -20,9 +20,9 @@ __all__ = ["replay"]
 
 @dataclass(frozen=True, slots=True)
 class _Schedule:
-    """The kept steps, row by row, longest row first."""
+    """The accepted steps by row, the row with most steps first."""
 
-    order: Tensor  # (B,), places in the caller's batch
+    order: Tensor  # (B,), indices in the caller's batch
     left: Tensor  # (J, B), time left before each step, in that order
     h: Tensor  # (J, B)
     sizes: list[int]  # J numbers: how many rows take the j-th step
@@ -36,7 +36,7 @@ def _schedule(kept: KeptSteps, n_rows: int) -> _Schedule:
     by_row = kept.row.argsort(stable=True)
     row = kept.row[by_row]
     nth = torch.arange(len(row), device=row.device) - (counts.cumsum(0) - counts)[row]
-    n_steps = int(counts.max())  # a wait for the device, once per solve
+    n_steps = int(counts.max())  # waits for the device once per solve
     left, h = kept.left.new_zeros(2, n_steps, n_rows).unbind(0)
     left[nth, rank[row]] = kept.left[by_row]
     h[nth, rank[row]] = kept.h[by_row]
@@ -73,12 +73,12 @@ def replay(
 ) -> Tensor:
     """States ``(A + 2, B, D)`` with a graph; ``slope`` is the field at the start, with its own graph.
 
-    ``asked (B, A)`` is the time left at the times between first and last; ``arrived (B,)`` says who got to the end.
+    ``asked (B, A)`` is the time left at the times between first and last; ``arrived (B,)``: rows that reached it.
     """
     plan = _schedule(kept, len(h0))
     order, end, asked = plan.order, end[plan.order], asked[plan.order]
     state, slope = h0[order], slope[order]
-    written = _Written(h0, asked.shape[1] + 2)
+    table = _StateTable(h0, asked.shape[1] + 2)
     for j, (n, n_next) in enumerate(pairwise([*plan.sizes, 0])):
         if j == 0 or n < plan.sizes[j - 1]:
             part = take_rows(field, order[:n])
@@ -88,15 +88,15 @@ def replay(
         row, column = ((asked[:n] < left.unsqueeze(1)) & (asked[:n] >= (left - h).unsqueeze(1))).nonzero(as_tuple=True)
         if len(row):
             x = (left[row] - asked[row, column]) / h[row]
-            written.add(column + 1, order[row], _between(start[row], [stage[row] for stage in stages], x))
+            table.add(column + 1, order[row], _between(start[row], [stage[row] for stage in stages], x))
         last = torch.arange(n_next, n, device=order.device)
         last = last[arrived[order[last]]]
-        written.add(torch.full_like(last, -1), order[last], state[last])
-    return written.states()
+        table.add(torch.full_like(last, -1), order[last], state[last])
+    return table.states()
 
 
-class _Written:
-    """States at (time, row) places, put together once at the end."""
+class _StateTable:
+    """States by (time, row), assembled once at the end."""
 
     def __init__(self, h0: Tensor, n_times: int) -> None:
         self._blank = h0.new_full((n_times, *h0.shape), torch.nan)
@@ -109,5 +109,5 @@ class _Written:
         self._values.append(values)
 
     def states(self) -> Tensor:
-        places = (torch.cat(self._times), torch.cat(self._rows))
-        return self._blank.index_put(places, torch.cat(self._values))
+        index = (torch.cat(self._times), torch.cat(self._rows))
+        return self._blank.index_put(index, torch.cat(self._values))

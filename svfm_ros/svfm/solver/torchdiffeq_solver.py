@@ -1,4 +1,4 @@
-"""torchdiffeq behind the same door: one step size for the whole batch, as in the paper's experiments."""
+"""torchdiffeq's solvers with the same interface: one step size for the whole batch, as in the paper's experiments."""
 
 from typing import Any
 
@@ -13,15 +13,15 @@ from svfm_ros.svfm.solver.solution import Solution, Status
 __all__ = ["solve_torchdiffeq"]
 
 _PER_STEP = {"rk4": 4, "euler": 1}  # evaluations
-_COMPLAINTS = {
+_MESSAGES_OF = {
     "max_num_steps": Status.MAX_STEPS,
     "underflow in dt": Status.STEP_UNDERFLOW,
     "non-finite": Status.NON_FINITE,
 }
 
 
-class _Counted(nn.Module):
-    """The field with torchdiffeq's one time for all rows, counting as it goes."""
+class _CountedField(nn.Module):
+    """The field with one time for all rows, as torchdiffeq calls it; counts evaluations and steps."""
 
     def __init__(self, field: Field) -> None:
         super().__init__()
@@ -33,7 +33,7 @@ class _Counted(nn.Module):
         return self.field(t.to(h.dtype).expand(len(h)), h)
 
     def watch_steps(self) -> None:
-        """Let torchdiffeq's adaptive solvers report their steps."""
+        """Count the accepted and rejected steps of torchdiffeq's adaptive solvers."""
         self.callback_accept_step = self._accept
         self.callback_reject_step = self._reject
 
@@ -50,11 +50,11 @@ def solve_torchdiffeq(
     """Solve from ``h0 (B, D)`` along ``times (T,)`` or ``(B, T)`` with equal rows; inputs are checked already."""
     if times.ndim == 2 and not bool((times == times[0]).all()):
         raise DataError(f"expected the same times in every row for {config.method}, got rows that differ; use dopri5")
-    counted = _Counted(field)
+    counted = _CountedField(field)
     try:
         states = _odeint(counted, h0, times[0] if times.ndim == 2 else times, config, parameters)
-    except AssertionError as error:  # torchdiffeq's way of giving up
-        status = next((s for text, s in _COMPLAINTS.items() if text in str(error)), None)
+    except AssertionError as error:  # how torchdiffeq reports a failure
+        status = next((s for text, s in _MESSAGES_OF.items() if text in str(error)), None)
         if status is None:
             raise
         states = torch.cat([h0[None], h0.new_full((times.shape[-1] - 1, *h0.shape), torch.nan)])
@@ -63,7 +63,9 @@ def solve_torchdiffeq(
     return _solution(counted, times, states, torch.where(finite, int(Status.DONE), int(Status.NON_FINITE)), config)
 
 
-def _odeint(field: _Counted, h0: Tensor, times: Tensor, config: SolverConfig, parameters: tuple[Tensor, ...]) -> Tensor:
+def _odeint(
+    field: _CountedField, h0: Tensor, times: Tensor, config: SolverConfig, parameters: tuple[Tensor, ...]
+) -> Tensor:
     from torchdiffeq import odeint, odeint_adjoint
 
     method = config.method.removeprefix("torchdiffeq:")
@@ -90,7 +92,7 @@ def _options(config: SolverConfig) -> dict[str, Any]:
     return options
 
 
-def _solution(field: _Counted, times: Tensor, states: Tensor, status: Tensor, config: SolverConfig) -> Solution:
+def _solution(field: _CountedField, times: Tensor, states: Tensor, status: Tensor, config: SolverConfig) -> Solution:
     per_step = _PER_STEP.get(config.method)
     accepted = field.accepted if per_step is None else field.nfe // per_step
     nfe, kept, dropped = (torch.full_like(status, n) for n in (field.nfe, accepted, field.rejected))
