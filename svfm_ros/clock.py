@@ -1,4 +1,4 @@
-"""Time of day from Unix time. The zone is always named by the caller, never taken from the machine."""
+"""Local time of day from Unix time. The time zone is always an argument, never that of the machine."""
 
 import re
 from datetime import datetime
@@ -24,7 +24,7 @@ def zone(name: str) -> ZoneInfo:
 
 
 def hours_of_day(stamps_ns: ArrayLike, zone_name: str) -> NDArray[np.float64]:
-    """Local hours in [0, 24), same shape as the stamps; summer time included."""
+    """Local hours in [0, 24), in the shape of the stamps; daylight saving time included."""
     tz = zone(zone_name)
     stamps = np.asarray(stamps_ns, dtype=np.int64)
     flat = stamps.ravel()
@@ -42,7 +42,7 @@ def _offset_s(unix_s: int, tz: ZoneInfo) -> float:
 
 
 def parse_local_time(text: str, zone_name: str) -> int:
-    """``2026-11-16T23:00`` in the zone as Unix nanoseconds; an offset in the text wins over the zone."""
+    """``2026-11-16T23:00`` in the zone as Unix nanoseconds; an offset in the text replaces the zone."""
     try:
         when = datetime.fromisoformat(text)
     except ValueError as error:

@@ -1,6 +1,6 @@
-"""What can go wrong for reasons a user can act on.
+"""Errors that a user can act on.
 
-Every message says what was expected and what came. A programming error is not one of these: it keeps its own type.
+Every message says what was expected and what was given. Programming errors keep their own types.
 """
 
 __all__ = ["ConfigError", "DataError", "SvfmError", "UsageError"]

@@ -1,4 +1,4 @@
-"""Rigid motions of the plane, vectorised.
+"""Rigid transforms of the plane, vectorised.
 
 A pose is an array ``(..., 3)`` of ``x, y, theta`` in metres and radians. ``T_a_b`` takes coordinates in b to
 coordinates in a, so ``compose(T_a_b, T_b_c)`` is ``T_a_c``: inner names cancel.

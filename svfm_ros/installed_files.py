@@ -1,4 +1,4 @@
-"""Where launch files, configuration and maps are: beside the sources, or under ``share/svfm_ros`` once installed."""
+"""Paths of launch files, configuration and maps: in the source tree, or under ``share/svfm_ros`` when installed."""
 
 import os
 import sys
@@ -10,14 +10,14 @@ __all__ = ["share_file"]
 
 
 def _share_folders() -> list[Path]:
-    """The source tree first: whoever runs from it wants the files that belong to it."""
+    """Candidates for the shared folder; the source tree comes first, for those who run from it."""
     prefixes = [p for p in os.environ.get("AMENT_PREFIX_PATH", "").split(os.pathsep) if p]
     installed = [Path(prefix) / "share" / "svfm_ros" for prefix in [*prefixes, sys.prefix]]
     return [Path(__file__).resolve().parent.parent, *installed]
 
 
 def share_file(relative: str) -> Path:
-    """A file such as ``maps/house.yaml`` that came with the package."""
+    """Path of a file that comes with the package, such as ``maps/house.yaml``."""
     folders = [f for f in _share_folders() if (f / "package.xml").is_file()]
     for folder in folders:
         if (folder / relative).exists():

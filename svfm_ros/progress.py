@@ -1,4 +1,4 @@
-"""A progress bar on standard error, for work that takes longer than a moment."""
+"""Progress bars on standard error."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -11,7 +11,7 @@ __all__ = ["progress"]
 
 @contextmanager
 def progress() -> Iterator[Progress]:
-    """A bar on standard error, gone when done; silent when standard error is no terminal."""
+    """A progress bar on standard error, removed when done; nothing is shown where standard error is no terminal."""
     columns = (
         TextColumn("{task.description}"),
         BarColumn(),

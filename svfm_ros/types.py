@@ -1,4 +1,4 @@
-"""The nouns of the house: what travels from one room to the next.
+"""The data types that are passed between the parts of the package.
 
 Metres, radians, integer nanoseconds of Unix time. ``T_a_b`` takes coordinates in b to coordinates in a.
 """
@@ -32,7 +32,7 @@ __all__ = [
 Array = NDArray[np.float64]
 
 WALK_SCHEMA = 1
-"""Version of what a stored walk holds; raise it when a field changes its meaning."""
+"""Version of the fields of a stored walk; raise it when a field changes its meaning."""
 
 
 def _wrapped(theta_rad: float) -> float:
@@ -48,7 +48,7 @@ def _quotients(theta_rad: float) -> tuple[float, float]:
 
 @dataclass(frozen=True, slots=True)
 class Pose2:
-    """A rigid motion of the plane; ``a @ b`` composes."""
+    """A rigid transform of the plane (metres, radians); ``a @ b`` composes."""
 
     x: float = 0.0
     y: float = 0.0
@@ -71,7 +71,7 @@ class Pose2:
         return Pose2(x, y, _wrapped(self.theta + other.theta))
 
     def inverse(self) -> "Pose2":
-        """The motion back."""
+        """The inverse transform."""
         c, s = math.cos(self.theta), math.sin(self.theta)
         return Pose2(-c * self.x - s * self.y, s * self.x - c * self.y, _wrapped(-self.theta))
 
@@ -91,7 +91,7 @@ class Pose2:
         )
 
     def apply(self, points: ArrayLike) -> Array:
-        """Points ``(N, 2)`` carried along."""
+        """Points ``(N, 2)``, transformed."""
         return geometry.apply(self.as_array(), points)
 
 
@@ -119,7 +119,7 @@ class Scan:
 
 @dataclass(frozen=True, slots=True)
 class MatchResult:
-    """How well one set of points was laid onto another."""
+    """The result of registering one set of points (source) to another (target)."""
 
     T_target_source: Pose2
     converged: bool
@@ -131,7 +131,7 @@ class MatchResult:
 
 @dataclass(frozen=True, slots=True)
 class Constraint:
-    """One measured motion between two nodes of a pose graph."""
+    """A measured relative pose between two nodes of a pose graph."""
 
     from_id: int
     to_id: int
@@ -142,7 +142,7 @@ class Constraint:
 
 @dataclass(frozen=True, slots=True)
 class SlamUpdate:
-    """What one scan changed."""
+    """The result of adding one scan: the pose, its covariance, new loop closures."""
 
     stamp_ns: int
     T_map_base: Pose2
@@ -150,12 +150,12 @@ class SlamUpdate:
     match: MatchResult | None  # None where the scan could not be used
     loops: tuple[Constraint, ...] = ()
     map_changed: bool = False
-    reason: str = ""  # why a scan was left out, tracking was lost or the pose jumped; empty when all is well
+    reason: str = ""  # why the scan was rejected, tracking was lost or the pose jumped; empty otherwise
 
 
 @dataclass(frozen=True, slots=True)
 class OccupancyGrid:
-    """Probability of being occupied, cell by cell."""
+    """Probability of being occupied for each cell of a grid."""
 
     prob: NDArray[np.float32]  # (H, W), row 0 at the lowest y, NaN unknown
     resolution_m: float
@@ -202,7 +202,7 @@ class Walk:
 
 @dataclass(frozen=True, slots=True)
 class Alignment:
-    """Where a walk belongs in the house; kept apart from the walk, so that aligning anew loses nothing."""
+    """The transform from the frame of a walk to that of the house; stored apart from the walk, so replaceable."""
 
     walk_id: str
     T_house_walk: Pose2
@@ -213,7 +213,7 @@ class Alignment:
 
 @dataclass(frozen=True, slots=True)
 class WalkWindows:
-    """Walks on one common tick of the clock, padded to one length: what training eats.
+    """Walks resampled to one time step and padded to one length: the input of training.
 
     Row n is one walk, or a piece of one (pieces share the walk's id); ``xy[n, i]`` is where it was ``i * dt_s`` after
     its ``start_ns``. Valid steps come first; the padding behind them repeats the last position, so it is finite.
@@ -254,7 +254,7 @@ class WalkWindows:
         return np.asarray(self.xy[np.arange(len(self)), np.maximum(self.lengths - 1, 0)])
 
     def select(self, rows: ArrayLike) -> "WalkWindows":
-        """Some of the rows, by index or by mask ``(N,)``, in the order asked for."""
+        """Some of the rows, by index or by mask ``(N,)``, in the given order."""
         index = np.arange(len(self))[np.asarray(rows)]
         return WalkWindows(
             self.xy[index],
@@ -272,7 +272,7 @@ class WalkWindows:
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """A spot people walk to: a disc in the house's frame with a name and a colour to draw it in."""
+    """A place of the house that people walk to: a disc in the house's frame, with a name and a colour."""
 
     name: str
     x: float
@@ -282,7 +282,7 @@ class Place:
 
     @property
     def xy(self) -> Array:
-        """Its middle ``(2,)``."""
+        """Its centre ``(2,)`` in metres."""
         return np.array([self.x, self.y])
 
     @property
@@ -311,7 +311,7 @@ class Places:
 
     @property
     def centres(self) -> Array:
-        """Their middles ``(P, 2)``."""
+        """Their centres ``(P, 2)`` in metres."""
         return np.array([(p.x, p.y) for p in self.places], dtype=float).reshape(-1, 2)
 
     def assign(self, xy: ArrayLike, reach_m: float = 0.0) -> NDArray[np.int64]:
@@ -332,7 +332,7 @@ class Places:
 
 @dataclass(frozen=True, slots=True)
 class Forecast:
-    """Where someone may be in the next seconds: samples of whole paths, and what follows from them."""
+    """Sampled paths of the next seconds, and the probability of each place that the walk may lead to."""
 
     stamp_ns: int
     frame: str

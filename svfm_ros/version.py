@@ -1,10 +1,10 @@
-"""The package's version, read from where it was installed."""
+"""The version of the installed package."""
 
 __all__ = ["version"]
 
 
 def version() -> str:
-    """As in package.xml; ``0+source`` when run from a tree that was never installed."""
+    """The version as in package.xml; ``0+source`` where the package is not installed."""
     from importlib.metadata import PackageNotFoundError
     from importlib.metadata import version as installed_version
 

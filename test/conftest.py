@@ -1,7 +1,9 @@
-"""Every run of the tests talks over loopback only, in a ROS domain of its own."""
+"""Settings for all tests: loopback only, a ROS domain for each run, no dependence on the speed of the machine."""
 
 import os
 import random
+
+from hypothesis import HealthCheck, settings
 
 # Jazzy leaves field checks of messages off; a wrong type would then pass silently.
 os.environ["ROS_PYTHON_CHECK_FIELDS"] = "1"
@@ -11,3 +13,7 @@ os.environ.setdefault("ROS_DOMAIN_ID", str(random.SystemRandom().randint(1, 101)
 # Tests share two cores: libraries that start a thread per core only get in each other's way.
 for name in ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS"):
     os.environ.setdefault(name, "1")
+
+# A busy machine must not fail a test: no deadline for an example, none for drawing it.
+settings.register_profile("no deadlines", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("no deadlines")

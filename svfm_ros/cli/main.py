@@ -1,6 +1,6 @@
-"""The command ``svfm``: finds the chosen command and hands over.
+"""The command ``svfm``: parse the name of a command, import its module and run it.
 
-Nothing but the standard library is imported before a command is chosen, so that help and version answer at once.
+Nothing but the standard library is imported before a command is chosen, so that ``--help`` and ``--version`` are quick.
 Each command is a module of ``svfm_ros.cli`` with ``add_arguments(parser)`` and ``run(args) -> int``.
 """
 
@@ -21,31 +21,31 @@ USAGE = 2
 COMMANDS = {
     "simulate": "make walks through a simulated house: rosbags, ground truth, maps",
     "slam": "turn a log of scans into a map and a trajectory",
-    "store": "look into a store of walks, bring walks in and out, delete a person's",
+    "store": "list a store of walks, import and export walks, delete a person's",
     "train": "learn a person's walks",
-    "forecast": "say where someone is likely to go from here, at this hour",
-    "evaluate": "score a model on walks it never saw",
+    "forecast": "probabilities of the places someone may go to from here, at this hour",
+    "evaluate": "score a model on walks it did not learn from",
     "report": "write a page about a person's walks that opens in any browser",
-    "reproduce": "redo the experiments of the paper",
+    "reproduce": "repeat the experiments of the paper",
     "pictures": "draw the pictures of the documentation",
     "run": "start the live pipeline: scans in, forecasts out, on ROS 2",
-    "demo": "see it work: simulated walks, replayed through real ROS 2 nodes",
-    "bench": "measure us and the peers on the same data, in the same run",
+    "demo": "watch it work: simulated walks, replayed through real ROS 2 nodes",
+    "bench": "measure this package and others on the same data, in the same run",
 }
-"""Every command with what it does, in the order a newcomer meets them."""
+"""Every command with a one-line description, in the order a newcomer needs them."""
 
 _DESCRIPTION = """\
-Where will they walk next? A wearable 2D LiDAR goes in; out come the places its wearer is likely to go to,
-with honest probabilities, on the map of their home.
+Where will they walk next? A wearable 2D LiDAR goes in; out come the places its wearer is likely to walk to
+next, with calibrated probabilities, on the map of their home.
 """
 
 _EPILOG = """\
 first steps:
-  svfm demo                            see it work
-  svfm simulate --out out/walks        make walks to play with
-  svfm COMMAND --help                  what a command takes and prints
+  svfm demo                                        watch it work
+  svfm simulate --walks 200 --walks-csv walks.csv  make walks to try the other commands with
+  svfm COMMAND --help                              what a command takes and prints
 
-exit codes: 0 all well, 1 a check did not hold, 2 the input was not usable, 130 interrupted
+exit codes: 0 success, 1 a target was missed, 2 the input could not be used, 130 interrupted
 """
 
 

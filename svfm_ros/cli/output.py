@@ -1,4 +1,4 @@
-"""What commands print: figures against their targets, tables, JSON."""
+"""Output of commands: tables, JSON, figures with their targets."""
 
 import json
 import sys
@@ -15,17 +15,17 @@ __all__ = ["Check", "add_json_argument", "exit_code", "print_json", "print_refus
 
 
 def add_json_argument(parser: Any) -> None:
-    """``--json``: the figures as one object on standard output, progress on standard error."""
+    """Add the option ``--json``."""
     parser.add_argument("--json", action="store_true", help="print the figures as one JSON object")
 
 
 def exit_code(checks: Iterable[Check]) -> int:
-    """1 when a check does not hold."""
+    """1 if a target is missed, otherwise 0."""
     return 0 if all(c.ok for c in checks) else 1
 
 
 def print_json(payload: dict[str, Any], checks: Sequence[Check] = ()) -> None:
-    """One object with the checks first."""
+    """Print one JSON object, the checks first."""
     json.dump({"checks": [asdict(c) for c in checks], **payload}, sys.stdout, indent=2, default=_plain)
     sys.stdout.write("\n")
 
@@ -38,7 +38,7 @@ def _plain(value: Any) -> Any:
 
 
 def print_table(title: str, columns: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
-    """A table on standard output; numbers are shown to four digits."""
+    """Print a table; floats are shown with four digits."""
     table = Table(title=title, title_justify="left", header_style="bold")
     for i, column in enumerate(columns):
         table.add_column(column, justify="left" if i == 0 else "right")
@@ -53,11 +53,11 @@ def report(title: str, checks: Sequence[Check], payload: dict[str, Any], as_json
         print_json(payload, checks)
     else:
         rows = [(c.name, c.value, c.bar, "yes" if c.ok else "NO") for c in checks]
-        print_table(title, ("figure", "value", "bar", "holds"), rows)
+        print_table(title, ("figure", "value", "target", "holds"), rows)
     return exit_code(checks)
 
 
 def print_refused(refused: Iterable[Any]) -> None:
-    """One line on standard error for each recording or walk that was refused, with the reason."""
+    """Print to standard error the name and the reason for each recording or walk that was refused."""
     for one in refused:
         print(f"refused: {one.name}: {one.reason}", file=sys.stderr)

@@ -23,7 +23,7 @@ _KEY = "svfm"
 
 @dataclass(frozen=True, slots=True)
 class Option:
-    """What a person needs to know about one setting."""
+    """Help, range and choices of one option."""
 
     help: str
     low: float | None = None
@@ -87,7 +87,7 @@ def _is_a(value: Any, hint: Any) -> bool:
         return value in typing.get_args(hint)
     if origin is tuple:
         return _is_tuple_of(value, typing.get_args(hint))
-    if hint is float:  # an int is welcome where a float is asked for; a bool is not
+    if hint is float:  # an int may stand for a float; a bool may not
         return isinstance(value, int | float) and not isinstance(value, bool)
     if hint is int:
         return isinstance(value, int) and not isinstance(value, bool)
@@ -110,10 +110,10 @@ def from_mapping(cls: type[T], mapping: Mapping[str, Any], where: str = "") -> T
     if unknown:
         at = where or cls.__name__
         raise ConfigError(f"{at}: unknown option {unknown[0]!r}; expected some of {', '.join(names)}")
-    return cls(**{k: _revive(hints[k], v, f"{where}.{k}" if where else k) for k, v in mapping.items()})
+    return cls(**{k: _from_plain(hints[k], v, f"{where}.{k}" if where else k) for k, v in mapping.items()})
 
 
-def _revive(hint: Any, value: Any, where: str) -> Any:
+def _from_plain(hint: Any, value: Any, where: str) -> Any:
     if dataclasses.is_dataclass(hint):
         if not isinstance(value, Mapping):
             raise ConfigError(f"{where}: expected a section with options, got {value!r}")
