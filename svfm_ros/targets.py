@@ -1,4 +1,4 @@
-"""A figure held against its bar: what experiments find, commands print and benchmarks exit by."""
+"""Figures with the targets set for them before the measurement: what commands print and benchmarks exit by."""
 
 from dataclasses import dataclass
 
@@ -7,24 +7,25 @@ __all__ = ["Check", "at_least", "at_most", "within"]
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """One figure and the bar it is held against."""
+    """One measured figure, the target set for it, and whether the figure meets it."""
 
     name: str
     value: float
-    bar: str  # as a person would write it: "<= 0.05", ">= 50"
+    target: str  # as a person would write it: "<= 0.05", ">= 50"
     ok: bool
+    error: float | None = None  # standard error of the value, where it is a mean over questions, walks or people
 
 
-def at_most(name: str, value: float, bar: float) -> Check:
-    """Holds if the value is no larger than the bar; NaN never does."""
-    return Check(name, float(value), f"<= {bar:g}", bool(value <= bar))
+def at_most(name: str, value: float, target: float, error: float | None = None) -> Check:
+    """The check that holds if the value is no larger than the target; NaN never is."""
+    return Check(name, float(value), f"<= {target:g}", bool(value <= target), error)
 
 
-def at_least(name: str, value: float, bar: float) -> Check:
-    """Holds if the value is no smaller than the bar; NaN never does."""
-    return Check(name, float(value), f">= {bar:g}", bool(value >= bar))
+def at_least(name: str, value: float, target: float, error: float | None = None) -> Check:
+    """The check that holds if the value is no smaller than the target; NaN never is."""
+    return Check(name, float(value), f">= {target:g}", bool(value >= target), error)
 
 
-def within(name: str, value: float, target: float, tolerance: float) -> Check:
-    """Holds if the value lies within the tolerance of the target; NaN never does."""
-    return Check(name, float(value), f"{target:g} ± {tolerance:g}", bool(abs(value - target) <= tolerance))
+def within(name: str, value: float, target: float, tolerance: float, error: float | None = None) -> Check:
+    """The check that holds if the value lies within the tolerance of the target; NaN never does."""
+    return Check(name, float(value), f"{target:g} ± {tolerance:g}", bool(abs(value - target) <= tolerance), error)

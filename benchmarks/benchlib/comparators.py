@@ -1,214 +1,130 @@
-"""Forecasters to compare with, all behind one small door: learn from walks, then draw paths from where someone is.
+"""Constant velocity with heavy tails: the comparator that knows nothing of the place.
 
-A ``Question`` is what has been seen of a walk on the walks' tick, at least one position, and the local hour. Every
-forecaster answers with sampled paths that begin where the walker is now. Some have no use for the walk so far (a field
-sees the present position alone); some have no use for a walk that has only just begun (constant velocity then takes a
-speed and a heading at random). The paper's mixtures are in ``paper_forecasters``.
+The mean of the last moves goes on. How far people are from there after k time steps is Student-t, along and across the
+direction of walking, with a scale ``(a + b speed) k^p``; all parameters are fitted to the training walks, and so is the
+number of moves. A walk that has just begun has no direction: paths go straight in directions drawn evenly, as far
+from the start as training walks got.
 """
 
-from collections.abc import Callable
-from dataclasses import dataclass, field, replace
-from typing import Protocol
+from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.optimize import minimize
+from scipy.special import gammaln
 
-from svfm_ros.config.forecast_config import PathTrainConfig, WalkModelConfig
+from benchlib.questions import Question
+from benchlib.walker_frame import from_own_axes, heading_move, to_own_axes
 from svfm_ros.errors import DataError
-from svfm_ros.forecasting.fit import as_batch, train_paths
-from svfm_ros.forecasting.sampler import PathSampler
-from svfm_ros.forecasting.step_evidence import believe
-from svfm_ros.forecasting.tabulate import tabulate
-from svfm_ros.forecasting.walk_model import WalkModel
 from svfm_ros.types import WalkWindows
 
-__all__ = [
-    "Bootstrap",
-    "ConstantVelocity",
-    "Forecaster",
-    "PathLikelihood",
-    "Question",
-    "flattened",
-    "kernel_density",
-    "seen_along",
-    "turned_back",
-]
+__all__ = ["ConstantVelocity", "StudentScale", "fit_student", "student_nll"]
 
 Array = NDArray[np.float64]
 
-_HISTORY = 4  # positions of the walk so far that are compared with training walks
+_HORIZONS = (1, 2, 4, 8, 12, 20, 30, 50, 100)
+_MOST = 3000  # deviations per horizon that are fitted
+_SLOWEST_M = 1e-3
+
+
+def student_nll(x: Array, scale: Array | float, nu: float) -> Array:
+    """Minus the log density of a Student-t with that scale, nats."""
+    log_norm = gammaln((nu + 1.0) / 2.0) - gammaln(nu / 2.0) - 0.5 * np.log(nu * np.pi) - np.log(scale)
+    return np.asarray(-(log_norm - 0.5 * (nu + 1.0) * np.log1p((x / scale) ** 2 / nu)))
 
 
 @dataclass(frozen=True, slots=True)
-class Question:
-    """Where will they be?"""
+class StudentScale:
+    """A Student-t whose scale is ``(a + b speed) k^p`` metres after k time steps; speed in metres per step."""
 
-    seen: Array  # (P, 2), positions up to now on the walks' tick, P at least 1
-    hour: float  # local
-    ticks: int  # how far ahead
-    samples: int = 100
-    seed: int = 0
-    step: int = 0  # how many ticks ago the walk began: seen may hold the last part of it only
+    a: float
+    b: float
+    p: float
+    nu: float
+
+    def scale(self, speed: Array, k: Array) -> Array:
+        """Metres."""
+        return np.asarray((self.a + self.b * speed) * k**self.p)
+
+    def nll(self, x: Array, speed: Array, k: Array) -> Array:
+        """Minus the log density of deviations, nats."""
+        return student_nll(x, self.scale(speed, k), self.nu)
 
 
-class Forecaster(Protocol):
-    """What all of them can do."""
+def fit_student(x: Array, speed: Array, k: Array) -> StudentScale:
+    """Maximum likelihood for deviations ``(M,)`` after k steps at these speeds."""
+    if not len(x):
+        raise DataError("expected deviations to fit, got none")
 
-    name: str
+    def model(theta: Array) -> StudentScale:
+        a, b, nu = np.exp(np.clip(theta[[0, 1, 3]], -12.0, 5.0))
+        return StudentScale(float(a), float(b), float(theta[2]), 1.0 + float(nu))
 
-    def fit(self, walks: WalkWindows) -> None:
-        """Learn from walks."""
+    def loss(theta: Array) -> float:
+        return float(model(theta).nll(x, speed, k).mean())
 
-    def sample(self, question: Question) -> Array:
-        """Paths ``(S, ticks + 1, 2)`` from the last position seen on."""
+    middle = max(float(np.median(np.abs(x) / k)), 1e-3)
+    begin = np.array([np.log(middle), np.log(0.1), 1.0, np.log(3.0)])
+    best = minimize(loss, begin, method="Nelder-Mead", options={"maxiter": 400, "xatol": 1e-3, "fatol": 1e-4})
+    return model(best.x)
 
 
 @dataclass(slots=True)
 class ConstantVelocity:
-    """The last step goes on, with noise on speed and heading that fits the training walks."""
+    """Goes on as before, with fitted Student-t deviations that are drawn once per path."""
 
-    name: str = "constant velocity"
-    _noise: Array = field(default_factory=lambda: np.zeros((1, 2)))  # (M, 2), change of the velocity per tick
-    _first: Array = field(default_factory=lambda: np.zeros((1, 2)))  # (M, 2), steps of people under way
-
-    def fit(self, walks: WalkWindows) -> None:
-        """Mean steps, and how far off the last step is after a while, as a share of a frozen error."""
-        step = np.diff(walks.xy, axis=1)  # (N, T - 1, 2)
-        both = walks.valid[:, 2:]
-        self._first = step[walks.valid[:, 1:]]
-        ahead = 4
-        errors = [self._turned(step[:, i], step[:, i + ahead]) for i in range(step.shape[1] - ahead)]
-        kept = [e[walks.valid[:, i + 1 + ahead]] for i, e in enumerate(errors)]
-        self._noise = np.concatenate(kept) if any(len(k) for k in kept) else step[:, 1:][both] - step[:, :-1][both]
-
-    @staticmethod
-    def _turned(step: Array, later: Array) -> Array:
-        """How a later step differs from a step, seen along it."""
-        return seen_along(later - step, step)
-
-    def sample(self, question: Question) -> Array:
-        """Straight lines."""
-        rng = np.random.default_rng(question.seed)
-        here = question.seen[-1]
-        if len(question.seen) < 2:
-            speed = np.linalg.norm(self._first[rng.integers(len(self._first), size=question.samples)], axis=1)
-            angle = rng.uniform(-np.pi, np.pi, question.samples)
-            step = speed[:, None] * np.stack([np.cos(angle), np.sin(angle)], axis=1)
-        else:
-            last = np.broadcast_to(here - question.seen[-2], (question.samples, 2))
-            step = last + turned_back(self._noise[rng.integers(len(self._noise), size=question.samples)], last)
-        return np.asarray(here + step[:, None] * np.arange(question.ticks + 1)[:, None])
-
-
-def seen_along(vectors: Array, along: Array) -> Array:
-    """Vectors (..., 2) as parts along (..., 2) and to the left of it."""
-    unit, left = _axes(along)
-    return np.stack([(vectors * unit).sum(-1), (vectors * left).sum(-1)], axis=-1)
-
-
-def turned_back(parts: Array, along: Array) -> Array:
-    """The way back."""
-    unit, left = _axes(along)
-    return np.asarray(parts[..., :1] * unit + parts[..., 1:] * left)
-
-
-def _axes(along: Array) -> tuple[Array, Array]:
-    unit = along / np.maximum(np.linalg.norm(along, axis=-1, keepdims=True), 1e-9)
-    return unit, np.stack([-unit[..., 1], unit[..., 0]], axis=-1)
-
-
-@dataclass(slots=True)
-class Bootstrap:
-    """Replays training walks: drawn by how well they agree with the walk so far, put where the walker is."""
-
-    name: str = "bootstrap of training walks"
-    kernel_m: float = 0.3  # how well they must agree
-    spread_m: float = 0.0  # noise on top; above zero it is a kernel density
-    _walks: WalkWindows | None = None
-    _row: NDArray[np.int64] = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
-    _at: NDArray[np.int64] = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
+    name: str = "constant velocity, Student-t"
+    moves: int = 1  # whose mean goes on; fitted
+    _fits: tuple[StudentScale, StudentScale] | None = None  # along, across
+    _starts_m: Array = field(default_factory=lambda: np.zeros((0, 1)))  # (N, T), distance from the start
 
     def fit(self, walks: WalkWindows) -> None:
-        """Remember them."""
-        self._walks = walks
-        self._row, self._at = np.nonzero(walks.valid)
+        """Fit the deviations and the number of moves to the training walks."""
+        found = []
+        for moves in (1, 2, 3, 4):
+            off, speed, k = _deviations(walks, moves)
+            fits = tuple(fit_student(off[:, i], speed, k) for i in (0, 1))
+            nll = sum(float(f.nll(off[:, i], speed, k).mean()) for i, f in enumerate(fits))
+            found.append((nll, moves, fits))
+        _, self.moves, (along, across) = min(found, key=lambda f: f[0])
+        self._fits = (along, across)
+        self._starts_m = np.linalg.norm(walks.xy - walks.xy[:, :1], axis=-1)
 
     def sample(self, question: Question) -> Array:
-        """Futures of training walks that were in about the same situation."""
-        walks = self._walks
-        if walks is None:
+        """Straight paths ``(S, ticks + 1, 2)``."""
+        if self._fits is None:
             raise DataError("expected fit before sample")
         rng = np.random.default_rng(question.seed)
-        share = self._agreement(walks, question)
-        pick = rng.choice(len(share), size=question.samples, p=share)
-        row, at = self._row[pick], self._at[pick]
-        index = np.minimum(at[:, None] + np.arange(question.ticks + 1), walks.xy.shape[1] - 1)
-        paths = walks.xy[row[:, None], index]  # padding repeats the last position
-        if len(question.seen) > 1:
-            paths = paths + (question.seen[-1] - paths[:, :1])
-        noise = self.spread_m * rng.standard_normal((question.samples, 1, 2))
-        grown = np.minimum(np.arange(question.ticks + 1) / 4.0, 1.0)[:, None]
-        return np.asarray(paths + noise * grown)
-
-    def _agreement(self, walks: WalkWindows, question: Question) -> Array:
-        """Probability of each position of each training walk to be the one that is now."""
-        back = min(len(question.seen), _HISTORY)
-        seen = question.seen[-back:]
-        possible = self._at >= back - 1
-        if len(question.seen) == 1 and question.step == 0:
-            possible &= self._at == 0  # a walk that has just begun
-        index = np.maximum(self._at[:, None] - np.arange(back - 1, -1, -1), 0)
-        squared = ((walks.xy[self._row[:, None], index] - seen) ** 2).sum(-1).mean(1)
-        logit = np.where(possible, -0.5 * squared / self.kernel_m**2, -np.inf)
-        weight = np.exp(logit - logit.max())
-        return np.asarray(weight / weight.sum())
-
-
-def kernel_density(kernel_m: float = 0.3, spread_m: float = 0.2) -> Bootstrap:
-    """A kernel density over training walks: replayed with noise on top."""
-    return Bootstrap("KDE of training walks", kernel_m, spread_m)
-
-
-@dataclass(slots=True)
-class PathLikelihood:
-    """Ours: the walk model, trained by the likelihood of whole walks, started from its belief."""
-
-    name: str = "SVFM by path likelihood (ours)"
-    model_config: WalkModelConfig = field(default_factory=WalkModelConfig)
-    config: PathTrainConfig = field(default_factory=PathTrainConfig)
-    follow: Callable[[WalkWindows], NDArray[np.bool_]] | None = None  # which rows end their walk; None: all
-    _sampler: PathSampler | None = None
-    _model: WalkModel | None = None
-
-    def fit(self, walks: WalkWindows) -> None:
-        """Train."""
-        ended = None if self.follow is None else self.follow(walks)
-        trained = train_paths(as_batch(walks, ended), walks.dt_s, self.model_config, self.config)
-        self._model, self._sampler = trained.model, PathSampler(tabulate(trained.model))
-
-    @property
-    def model(self) -> WalkModel:
-        """The trained walk model."""
-        if self._model is None:
-            raise DataError("expected fit before use")
-        return self._model
-
-    def sample(self, question: Question) -> Array:
-        """Paths from the belief after the walk so far, or from the gate where it has only begun."""
-        if self._sampler is None:
-            raise DataError("expected fit before sample")
-        rng = np.random.default_rng(question.seed)
-        start = np.tile(question.seen[-1], (question.samples, 1))
         if len(question.seen) < 2:
-            hidden = self._sampler.draw_start(start, question.hour, rng)
-        else:
-            belief = believe(self.model, question.seen, question.hour, self._sampler.chain.trust)
-            hidden = belief.draw(question.samples, rng)
-        hidden = replace(hidden, step=max(hidden.step, question.step))
-        return self._sampler.sample(start, hidden, question.hour, question.ticks, rng).xy
+            return self._from_rest(question, rng)
+        move = heading_move(question.seen, self.moves)
+        k = np.arange(question.ticks + 1)
+        speed = np.full(1, np.linalg.norm(move))
+        off = [f.scale(speed, k) * rng.standard_t(f.nu, (question.samples, 1)) for f in self._fits]
+        straight = question.seen[-1] + move * k[:, None]
+        paths = straight + from_own_axes(np.stack(off, axis=-1), move)
+        paths[:, 0] = question.seen[-1]
+        return np.asarray(paths)
+
+    def _from_rest(self, question: Question, rng: np.random.Generator) -> Array:
+        """Straight in any direction, as far as training walks got from their starts."""
+        pick = rng.integers(len(self._starts_m), size=question.samples)
+        index = np.minimum(np.arange(question.ticks + 1), self._starts_m.shape[1] - 1)
+        angle = rng.uniform(-np.pi, np.pi, question.samples)
+        unit = np.stack([np.cos(angle), np.sin(angle)], axis=1)
+        return np.asarray(question.seen[-1] + self._starts_m[pick][:, index, None] * unit[:, None])
 
 
-def flattened(walks: WalkWindows, ticks: int) -> Array:
-    """Whole walks as paths ``(N, ticks + 1, 2)``: a walk that has ended stays where it ended."""
-    index = np.minimum(np.arange(ticks + 1)[None], np.maximum(walks.lengths - 1, 0)[:, None])
-    return np.asarray(walks.xy[np.arange(len(walks))[:, None], index])
+def _deviations(walks: WalkWindows, moves: int) -> tuple[Array, Array, Array]:
+    """Deviations ``(M, 2)`` in own axes from going on as before, speeds and time steps ahead ``(M,)``."""
+    off, speeds, ahead = [], [], []
+    for k in _HORIZONS:
+        now = np.arange(max(moves, 4), walks.xy.shape[1] - k)
+        row, i = np.nonzero(walks.valid[:, now + k]) if len(now) else (np.zeros(0, int), np.zeros(0, int))
+        some = np.linspace(0, len(row) - 1, min(_MOST, len(row))).astype(int)
+        row, at = row[some], now[i[some]] if len(now) else i
+        move = (walks.xy[row, at] - walks.xy[row, at - moves]) / moves
+        off.append(to_own_axes(walks.xy[row, at + k] - walks.xy[row, at] - k * move, move))
+        speeds.append(np.linalg.norm(move, axis=1))
+        ahead.append(np.full(len(row), float(k)))
+    return np.concatenate(off), np.concatenate(speeds), np.concatenate(ahead)

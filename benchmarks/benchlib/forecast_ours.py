@@ -1,91 +1,148 @@
-"""What ours alone is asked: the walk so far, walls, day and night, more walks later."""
+"""What the product alone is measured by: unseen destinations, the walk so far, walls, night, more walks later."""
 
 import time
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
-from benchlib.comparators import flattened
 from benchlib.forecast_home import HABITS, TICKS, Home, say, training, windows
-from svfm_ros.config.forecast_config import ForecastConfig, PathTrainConfig
+from benchlib.product import Product, ProductOptions, as_walks, train_product
+from benchlib.questions import ask_along, flattened
+from benchlib.score_table import Estimate, estimate
+from benchlib.step_density import straight_step_nll
+from svfm_ros.cli.output import print_table
 from svfm_ros.config.sim_config import LidarConfig
-from svfm_ros.forecasting.fit import as_batch, held_out_nll, train_paths
 from svfm_ros.forecasting.forecaster import Forecaster
-from svfm_ros.forecasting.model_file import Footprints, WalkModelFile
-from svfm_ros.forecasting.scores import destination_log_loss, total_variation
+from svfm_ros.forecasting.scores import total_variation
 from svfm_ros.forecasting.walls import Walls
 from svfm_ros.sim.floor_plan import floor_plan
 from svfm_ros.sim.resident_habits import is_night
 from svfm_ros.sim.walker import ANCHOR, simulate_habit
-from svfm_ros.targets import Check, at_most
+from svfm_ros.targets import Check, at_least, at_most
 from svfm_ros.types import Walk, WalkWindows
 
+__all__ = ["along_the_walk", "day_and_night", "going_on", "unseen_destinations"]
+
+Array = NDArray[np.float64]
+
 _SEEN = (0.0, 0.2, 0.4, 0.6, 0.8)
+_LEAST_SHARE = 1e-3  # a share of none counts as this
+_UNSEEN_WALKS = 40
+_SAMPLES = 500
 
 
-def _forecaster(home: Home, train: WalkWindows, config: PathTrainConfig) -> Forecaster:
-    trained = train_paths(as_batch(train), train.dt_s, config=config)
-    file = WalkModelFile(trained.model, Footprints.of(train), train.frame, train.time_zone)
-    return Forecaster(file, home.house.places, ForecastConfig())
+def unseen_destinations(
+    home: Home, seed: int, options: ProductOptions, checks: list[Check], payload: dict[str, Any], quiet: bool
+) -> None:
+    """Walks to a destination that training lacks, each destination in turn, and how unfamiliar they are called."""
+    names = np.array(home.destinations)
+    rows, gaps, unseen, ordinary, people, others = [], [], [], [], [], []
+    for left_out in sorted(set(home.destinations)):
+        say(f"no walk to the {left_out} in training")
+        known = [w for w in training(home, seed, 2 * _UNSEEN_WALKS) if w.destination != left_out][:_UNSEEN_WALKS]
+        train = windows(known)
+        ours = Product(options=options, places=home.house.places)
+        ours.fit(train)
+        new, usual = home.held_out.select(names == left_out), home.held_out.select(names != left_out)
+        own, straight = ours.step_nll(new), straight_step_nll(train, new)
+        gaps.append(own - straight)
+        unseen.append(_unfamiliar(ours, new))
+        ordinary.append(_unfamiliar(ours, usual))
+        people += new.walk_ids
+        others += usual.walk_ids
+        means = (own, straight, unseen[-1], ordinary[-1])
+        rows.append({"left_out": left_out, **dict(zip(_UNSEEN_COLUMNS, (float(m.mean()) for m in means), strict=True))})
+    payload["destinations left out of training"] = rows
+    gap, new_, usual_ = (
+        estimate(np.concatenate(v), w) for v, w in ((gaps, people), (unseen, people), (ordinary, others))
+    )
+    title = f"{_UNSEEN_WALKS} walks, destination never seen"
+    checks += [
+        at_most(f"{title}: one-step density, ours minus constant velocity's, nats per step", gap.mean, 0.3, gap.error),
+        at_least(f"{title}: unfamiliar after half the walk, mean", new_.mean, 0.8, new_.error),
+        at_most(f"{_UNSEEN_WALKS} walks, ordinary walks: unfamiliar, mean", usual_.mean, 0.1, usual_.error),
+    ]
+    if not quiet:
+        print_table("destinations left out of training", tuple(rows[0]), [tuple(r.values()) for r in rows])
 
 
-def unfolding(
-    home: Home, seed: int, count: int, config: PathTrainConfig, checks: list[Check], payload: dict[str, Any]
+_UNSEEN_COLUMNS = ("ours_nats_per_step", "constant_velocity_nats_per_step", "unfamiliar_unseen", "unfamiliar_ordinary")
+
+
+def _unfamiliar(ours: Product, walks: WalkWindows) -> Array:
+    """``Forecast.unfamiliar`` after half of each walk ``(N,)``."""
+    return np.array([ours.ask(q).unfamiliar for q in ask_along(walks, 0.5, 3, samples=100).questions])
+
+
+def along_the_walk(
+    home: Home,
+    seed: int,
+    count: int,
+    options: ProductOptions,
+    checks: list[Check],
+    payload: dict[str, Any],
+    quiet: bool,
 ) -> None:
     """Log loss of the destination as the walk unfolds, and how often sampled paths and real walks touch walls."""
-    say("what the walk so far is worth, and walls")
-    train = windows(training(home, seed, count))
-    forecaster = _forecaster(home, train, config)
-    losses = [_loss_at(home, forecaster, share) for share in _SEEN]
+    say("the destination along the walk, and walls")
+    ours = Product(options=options, places=home.house.places)
+    ours.fit(windows(training(home, seed, count)))
+    losses = [_destination_loss(home, ours, share) for share in _SEEN]
     prior = float(np.log(len(set(home.destinations))))
-    payload["destination_log_loss"] = dict(zip(map(str, _SEEN), losses, strict=True))
-    falls = float(max(np.diff(losses)))
-    checks.append(at_most(f"{count} walks: destination log loss, largest rise along the walk, nats", falls, 0.05))
-    after = f"{count} walks: destination log loss after 60 % (past the junction), nats (prior {prior:.2f})"
-    checks.append(at_most(after, losses[3], round(prior / 2, 2)))
-    walls = Walls.of(floor_plan(home.house, LidarConfig().height_m))
+    rows = [
+        {"share_walked": s, "log_loss": e.mean, "log_loss_error": e.error} for s, e in zip(_SEEN, losses, strict=True)
+    ]
+    payload["destination log loss"] = rows
+    worst = max(losses, key=lambda e: e.mean)
+    name = f"{count} walks: destination log loss, the largest along the walk, nats (prior {prior:.2f})"
+    checks.append(at_most(name, worst.mean, round(prior + 0.02, 3), worst.error))
+    late = losses[_SEEN.index(0.6)]
+    checks.append(at_most(f"{count} walks: destination log loss after 60 % of the walk", late.mean, 0.36, late.error))
+    if not quiet:
+        cells = [(r["share_walked"], str(e)) for r, e in zip(rows, losses, strict=True)]
+        print_table("destination log loss along the walk, nats", ("share walked", "log loss"), cells)
+    _through_walls(home, ours.forecaster, count, checks, payload)
+
+
+def _destination_loss(home: Home, ours: Product, share: float) -> Estimate:
+    asked = ask_along(home.held_out, share, 3, samples=_SAMPLES)
+    shares = [ours.ask(q).shares.get(name, 0.0) for q, name in zip(asked.questions, home.destinations, strict=True)]
+    return estimate(-np.log(np.maximum(shares, _LEAST_SHARE)), asked.people)
+
+
+def _through_walls(
+    home: Home, forecaster: Forecaster, count: int, checks: list[Check], payload: dict[str, Any]
+) -> None:
+    plan = floor_plan(home.house, LidarConfig().height_m)
+    walls = Walls.of(plan)
     real = float(walls.crossed_by(flattened(home.held_out, TICKS)).mean())
-    forecaster.set_walls(floor_plan(home.house, LidarConfig().height_m))
-    start = home.held_out.xy[::4, 0]
-    paths = np.concatenate(
-        [forecaster.forecast(xy, int(home.held_out.start_ns[0]), horizon_s=16.0, samples=50).samples_xy for xy in start]
-    )
-    sampled = float(walls.crossed_by(paths).mean())
+    forecaster.set_walls(plan)
+    now = int(home.held_out.start_ns[0])
+    answers = [forecaster.forecast(xy, now, horizon_s=16.0, samples=50) for xy in home.held_out.xy[::4, 0]]
+    sampled = float(walls.crossed_by(np.concatenate([a.samples_xy for a in answers])).mean())
     payload["walls"] = {"real": real, "sampled": sampled}
-    checks.append(
-        at_most(f"{count} walks: share of paths through walls (real walks: {real:.3f})", sampled, real + 0.01)
-    )
-
-
-def _loss_at(home: Home, forecaster: Forecaster, share: float) -> float:
-    shares = []
-    held_out = home.held_out
-    for n in range(len(held_out)):
-        seen = max(1, round(share * int(held_out.lengths[n])))
-        stamps = held_out.start_ns[n] + np.round(np.arange(seen) * held_out.dt_s * 1e9).astype(np.int64)
-        poses = np.column_stack([held_out.xy[n, :seen], np.zeros(seen)])
-        so_far = Walk("so far", "resident", stamps, poses) if seen > 1 else None
-        found = forecaster.forecast(poses[-1, :2], int(stamps[-1]), walk_so_far=so_far, horizon_s=1.0, samples=100)
-        shares.append(found.shares)
-    return destination_log_loss(shares, home.destinations)
+    name = f"{count} walks: share of paths through walls (real walks: {real:.3f})"
+    checks.append(at_most(name, sampled, real + 0.01))
 
 
 def day_and_night(
-    home: Home, seed: int, count: int, seeds: int, config: PathTrainConfig, checks: list[Check], payload: dict[str, Any]
+    home: Home, seed: int, count: int, seeds: int, options: ProductOptions, checks: list[Check], payload: dict[str, Any]
 ) -> None:
-    """Shares had it been night, mean over the hours of the night, beside what the night walks themselves say."""
+    """Shares at night, mean over its hours, beside what the night walks themselves give."""
     truth = {"landing": HABITS.night_landing, "kitchen": 1.0 - HABITS.night_landing}
     off, own = [], []
     for s in range(seeds):
         say(f"day and night, training {s + 1} of {seeds}")
         walks = simulate_habit(home.house, seed=seed + 100 * s, count=count, habits=HABITS, book=home.book)
         train = windows(walks)
-        forecaster = _forecaster(home, train, config)
-        off.append(total_variation(_night_shares(home, forecaster), truth))
+        ours = Product(options=options, places=home.house.places)
+        ours.fit(train)
+        off.append(total_variation(_night_shares(home, ours.forecaster), truth))
         night = [w.destination for w, h in zip(walks, train.start_hour, strict=True) if is_night(float(h), HABITS)]
         own.append(abs(night.count("landing") / len(night) - truth["landing"]))
     payload["night"] = {"tv": off, "of_the_walks_themselves": own}
-    name = f"{count} walks: had it been night, total variation, mean of {seeds} (walks themselves {np.mean(own):.3f})"
+    name = f"{count} walks: shares at night, total variation, mean of {seeds} (walks themselves {np.mean(own):.3f})"
     checks.append(at_most(name, float(np.mean(off)), 0.05))
 
 
@@ -96,27 +153,26 @@ def _night_shares(home: Home, forecaster: Forecaster) -> dict[str, float]:
     return {name: float(np.mean([f[name] for f in found])) for name in found[0]}
 
 
-def going_on(home: Home, seed: int, config: PathTrainConfig, checks: list[Check], payload: dict[str, Any]) -> None:
-    """Forty walks, then forty more: how long going on takes, and whether the old ones are forgotten."""
+def going_on(home: Home, seed: int, options: ProductOptions, checks: list[Check], payload: dict[str, Any]) -> None:
+    """Forty walks, then forty more: processor time, and what it does to old and to unseen walks."""
     say("learning more walks later")
     old, new = training(home, seed, 40), training(home, seed + 50, 40)
-    renamed = [Walk(f"later-{w.walk.walk_id}", "resident", w.walk.stamps_ns, w.walk.poses) for w in new]
-    first, both = windows(old), windows([*(w.walk for w in old), *renamed])
-    before = train_paths(as_batch(first), first.dt_s, config=config)
+    later = [Walk(f"later-{w.walk.walk_id}", "resident", w.walk.stamps_ns, w.walk.poses) for w in new]
+    first, both = windows(old), windows([*(w.walk for w in old), *later])
+    before, after = (Product(options=options) for _ in range(2))
+    before.fit(first)
     began = time.process_time()
-    after = train_paths(as_batch(both), both.dt_s, config=PathTrainConfig(steps=100), start=before.model)
+    after.use(train_product(as_walks(both), options.on(both), start=before.forecaster.file))
     seconds = time.process_time() - began
-    old_walks, unseen = as_batch(first), as_batch(home.held_out)
     figures = {
         "seconds": seconds,
-        "old_walks_before": held_out_nll(before.model, old_walks),
-        "old_walks_after": held_out_nll(after.model, old_walks),
-        "unseen_before": held_out_nll(before.model, unseen),
-        "unseen_after": held_out_nll(after.model, unseen),
+        "old_walks_change": float((after.step_nll(first) - before.step_nll(first)).mean()),
+        "unseen_change": float((after.step_nll(home.held_out) - before.step_nll(home.held_out)).mean()),
     }
     payload["going_on"] = figures
-    forgotten = figures["old_walks_after"] - figures["old_walks_before"]
-    gained = figures["unseen_after"] - figures["unseen_before"]
-    checks.append(at_most("going on with 40 more walks: NLL of the old walks, change, nats per step", forgotten, 0.1))
-    checks.append(at_most("going on with 40 more walks: NLL of unseen walks, change, nats per step", gained, 0.0))
-    checks.append(at_most("going on with 40 more walks: processor time, s", seconds, 10.0))
+    title = "going on with 40 more walks"
+    checks += [
+        at_most(f"{title}: one-step density of the old walks, change, nats", figures["old_walks_change"], 0.1),
+        at_most(f"{title}: one-step density of unseen walks, change, nats", figures["unseen_change"], 0.0),
+        at_most(f"{title}: processor time, s", seconds, 10.0),
+    ]

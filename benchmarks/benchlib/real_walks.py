@@ -6,13 +6,11 @@ nobody's track is on both sides. Tracks are not walks from rest to rest: people 
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
-from benchlib.comparators import Forecaster, Question
 from svfm_ros.config.walk_config import WindowsConfig
 from svfm_ros.errors import DataError
 from svfm_ros.types import Walk, WalkWindows
@@ -21,7 +19,6 @@ from svfm_ros.walks.windows import make_windows
 __all__ = [
     "DT_S",
     "ETH_UCY",
-    "Egocentric",
     "as_windows",
     "load_edinburgh",
     "load_eth_ucy",
@@ -45,8 +42,6 @@ ETH_UCY = {
 
 _FRAMES_PER_STEP = 10.0
 _PIXEL_M, _FRAME_S = 0.0247, 1.0 / 9.0  # Edinburgh: 24.7 mm a pixel, about 9 frames a second
-_CRUISE_M = 0.5  # length of a step, once everybody walks at the same speed
-_SLOWEST_M = 0.08  # steps below this have no direction worth the name
 
 
 def load_eth_ucy(folder: Path, scene: str) -> list[Walk]:
@@ -104,55 +99,6 @@ def tracks(prefix: str, times_s: Array, ids: Array, xy: Array) -> list[Walk]:
             name = f"{prefix}{one:g}"
             walks.append(Walk(name, name, stamps[fresh], poses))
     return walks
-
-
-@dataclass(slots=True)
-class Egocentric:
-    """Any forecaster in the walker's own frame, so that it can be asked in a scene it never saw.
-
-    The last position seen is the origin, the last two steps point along x, and everyone walks at the same speed.
-    """
-
-    inner: Forecaster
-    past: int
-    name: str = field(init=False)
-
-    def __post_init__(self) -> None:
-        self.name = self.inner.name
-
-    def fit(self, walks: WalkWindows) -> None:
-        """From pieces of tracks of equal length."""
-        turned = np.stack([_Frame.of(xy[: self.past]).into(xy) for xy in walks.xy])
-        self.inner.fit(replace(walks, xy=turned))
-
-    def sample(self, question: Question) -> Array:
-        """Turn, ask, turn back."""
-        frame = _Frame.of(question.seen)
-        return frame.out_of(self.inner.sample(replace(question, seen=frame.into(question.seen))))
-
-
-@dataclass(frozen=True, slots=True)
-class _Frame:
-    """Where a walker is, where they look, and how long their steps are."""
-
-    origin: Array  # (2,)
-    turn: Array  # (2, 2), its rows are the axes
-    step_m: float
-
-    @classmethod
-    def of(cls, seen: Array) -> "_Frame":
-        move = (seen[-1] - seen[-min(3, len(seen))]) / max(1, min(3, len(seen)) - 1)
-        length = float(np.linalg.norm(move))
-        unit = move / length if length > 1e-9 else np.array([1.0, 0.0])
-        return cls(seen[-1], np.array([unit, [-unit[1], unit[0]]]), max(length, _SLOWEST_M))
-
-    def into(self, xy: Array) -> Array:
-        """Metres of the scene to the walker's own."""
-        return np.asarray((xy - self.origin) @ self.turn.T * (_CRUISE_M / self.step_m))
-
-    def out_of(self, xy: Array) -> Array:
-        """The way back."""
-        return np.asarray(xy * (self.step_m / _CRUISE_M) @ self.turn + self.origin)
 
 
 def as_windows(walks: Sequence[Walk]) -> WalkWindows:

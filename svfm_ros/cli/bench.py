@@ -54,7 +54,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Run what was asked for; 1 when a bar is missed."""
+    """Run what was asked for; 1 when a target is missed."""
     benchmarks = _chosen(_benchmarks(), args.names)
     if args.list:
         for b in benchmarks:
@@ -113,10 +113,11 @@ def _run_one(benchmark: Benchmark, data: Path | None, quiet: bool) -> Outcome:
 
 
 def _print_checks(benchmark: Benchmark, figures: dict[str, Any]) -> None:
-    from svfm_ros.cli.output import print_table
+    from svfm_ros.cli.output import print_table, shown
 
-    rows = [(c["name"], c["value"], c["bar"], "yes" if c["ok"] else "NO") for c in figures.get("checks", [])]
-    print_table(benchmark.summary, ("figure", "value", "bar", "holds"), rows)
+    checks = figures.get("checks", [])
+    rows = [(c["name"], shown(c["value"], c.get("error")), c["target"], "yes" if c["ok"] else "NO") for c in checks]
+    print_table(benchmark.summary, ("figure", "value", "target", "met"), rows)
 
 
 def _all_checks(outcomes: list[Outcome]) -> list[dict[str, Any]]:

@@ -11,7 +11,7 @@ from rich.table import Table
 
 from svfm_ros.targets import Check
 
-__all__ = ["Check", "add_json_argument", "exit_code", "print_json", "print_refused", "print_table", "report"]
+__all__ = ["Check", "add_json_argument", "exit_code", "print_json", "print_refused", "print_table", "report", "shown"]
 
 
 def add_json_argument(parser: Any) -> None:
@@ -47,13 +47,18 @@ def print_table(title: str, columns: Sequence[str], rows: Iterable[Sequence[obje
     Console().print(table)
 
 
+def shown(value: float, error: float | None) -> str:
+    """A figure to four digits, with its standard error if it has one."""
+    return f"{value:.4g}" if error is None else f"{value:.4g} ± {error:.2g}"
+
+
 def report(title: str, checks: Sequence[Check], payload: dict[str, Any], as_json: bool) -> int:
     """Print the checks as a table or as JSON; returns the exit code."""
     if as_json:
         print_json(payload, checks)
     else:
-        rows = [(c.name, c.value, c.bar, "yes" if c.ok else "NO") for c in checks]
-        print_table(title, ("figure", "value", "target", "holds"), rows)
+        rows = [(c.name, shown(c.value, c.error), c.target, "yes" if c.ok else "NO") for c in checks]
+        print_table(title, ("figure", "value", "target", "met"), rows)
     return exit_code(checks)
 
 

@@ -101,7 +101,7 @@ def _print(result: "ExperimentResult", files: list[str], quick: bool) -> None:
     print_table(f"{result.name}: {result.title}", result.columns, result.rows)
     for check in result.checks:
         verdict = "    " if quick else "ok  " if check.ok else "MISS"
-        print(f"  {verdict} {check.name}: {check.value:.4g} (bar {check.bar})")
+        print(f"  {verdict} {check.name}: {check.value:.4g} (target {check.target})")
     for note in result.notes:
         print(f"  note: {note}")
     print(f"  figure: {files[0]}\n")

@@ -16,11 +16,13 @@ __all__ = ["Section", "updated"]
 
 _HEAD = """# Results
 
-`make bench` writes this page: every benchmark with its figures against their bars, and peers from the same run. Times
-on shared machines vary: compare the ratios. `make bench BENCH_ARGS="--data DIR"` includes the benchmarks on real
-recordings; `svfm bench solvers --page docs/results.md` renews one section.
+`make bench` writes this page: every benchmark with its figures, the targets set for them before the measurement, and
+peers from the same run. ± is a standard error. Times on shared machines vary: compare the ratios.
+`make bench BENCH_ARGS="--data DIR"` includes the benchmarks on real recordings; `svfm bench solvers --page
+docs/results.md` renews one section.
 """
 _MOST_ROWS = 40
+_ERROR = "_error"  # end of the name of a column of standard errors
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,8 +64,14 @@ def _processor() -> str:
 
 
 def _checks(checks: list[dict[str, Any]]) -> str:
-    rows = [(c["name"], _cell(c["value"]), str(c["bar"]), "yes" if c["ok"] else "**no**") for c in checks]
-    return _table(("figure", "value", "bar", "holds"), rows) if rows else ""
+    rows = [(c["name"], _figure(c), str(c["target"]), "yes" if c["ok"] else "**no**") for c in checks]
+    return _table(("figure", "value", "target", "met"), rows) if rows else ""
+
+
+def _figure(check: dict[str, Any]) -> str:
+    """The value of a check, with its standard error if it has one."""
+    error = check.get("error")
+    return _cell(check["value"]) if error is None else f"{_cell(check['value'])} ± {error:.2g}"
 
 
 def _tables(figures: dict[str, Any]) -> Iterator[tuple[str, list[dict[str, Any]]]]:
@@ -83,8 +91,15 @@ def _is_table(value: Any) -> bool:
 
 
 def _records(records: list[dict[str, Any]]) -> str:
-    columns = list(dict.fromkeys(key for record in records for key in record))
-    return _table(tuple(columns), [tuple(_cell(r.get(c, "")) for c in columns) for r in records])
+    """A table of alike records; ``x_error`` is shown beside ``x``."""
+    names = list(dict.fromkeys(key for record in records for key in record))
+    columns = [c for c in names if not (c.endswith(_ERROR) and c.removesuffix(_ERROR) in names)]
+    return _table(tuple(columns), [tuple(_with_error(r, c) for c in columns) for r in records])
+
+
+def _with_error(record: dict[str, Any], column: str) -> str:
+    value, error = record.get(column, ""), record.get(column + _ERROR)
+    return _cell(value) if error is None else f"{_cell(value)} ± {error:.2g}"
 
 
 def _table(columns: tuple[str, ...], rows: Sequence[tuple[str, ...]]) -> str:

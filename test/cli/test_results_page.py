@@ -3,7 +3,7 @@
 from svfm_ros.cli.results_page import Section, updated
 
 SPEED = Section(
-    "speed", "How fast.", {"checks": [{"name": "times faster", "value": 3.21987, "bar": ">= 3", "ok": True}]}
+    "speed", "How fast.", {"checks": [{"name": "times faster", "value": 3.21987, "target": ">= 3", "ok": True}]}
 )
 PEERS = Section(
     "peers",
@@ -31,7 +31,7 @@ def test_checks_and_records_become_tables():
 def test_a_run_leaves_the_other_sections_alone():
     before = updated("# Results\n\nold words\n", [SPEED, PEERS])
     slower = Section(
-        "speed", "How fast.", {"checks": [{"name": "times faster", "value": 2.0, "bar": ">= 3", "ok": False}]}
+        "speed", "How fast.", {"checks": [{"name": "times faster", "value": 2.0, "target": ">= 3", "ok": False}]}
     )
     after = updated(before, [slower])
     assert "| times faster | 2 | >= 3 | **no** |" in after
@@ -43,3 +43,13 @@ def test_a_run_leaves_the_other_sections_alone():
         == before[before.index("## peers") : before.index("## speed")]
     )
     assert updated(after, []) == after
+
+
+def test_standard_errors_stand_beside_their_figures():
+    checks = [{"name": "score", "value": 0.5, "target": "<= 1", "ok": True, "error": 0.0123}]
+    rows = [{"who": "us", "m": 0.5, "m_error": 0.02}, {"who": "them", "m": 0.75}]
+    page = updated("", [Section("scores", "How good.", {"checks": checks, "rows": rows})])
+    assert "| score | 0.5 ± 0.012 | <= 1 | yes |" in page
+    assert "| who | m |" in page
+    assert "| us | 0.5 ± 0.02 |" in page
+    assert "| them | 0.75 |" in page
