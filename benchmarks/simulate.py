@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from svfm_ros.cli.output import add_json_argument, print_table, report
 from svfm_ros.config.sim_config import HabitConfig, SimConfig
 from svfm_ros.sim.house import House, load_house
-from svfm_ros.sim.raycast import RayCaster
+from svfm_ros.sim.sensors.raycast import RayCaster
 from svfm_ros.sim.sim_recording import Recorder
 from svfm_ros.sim.walker import route_book, simulate_days, simulate_habit, span_of_days
 from svfm_ros.targets import at_least, at_most

@@ -1,7 +1,8 @@
 """Make walks through a simulated house: rosbags of a worn LiDAR, the true walks, a map.
 
 Without further choice this is the protocol of the paper: from the couch to each of the other places, ten times each,
-one bag per walk. --walks, --days and --minutes simulate living instead, where the hour decides where people go.
+one bag per walk. --walks, --days and --minutes simulate living instead, where the hour decides where people go;
+with --resident, a person drawn at random with habits of their own.
 
 for example:
   svfm simulate --out out/walks                            40 walks, one bag each, with the truth beside them
@@ -10,10 +11,12 @@ for example:
   svfm simulate --walks 2000 --walks-csv walks.csv         true walks alone, thousands in seconds
   svfm simulate --house random:7 --resident 3 --days 30 --weekend --walks-csv walks.csv
                                                            a month of one person in a house drawn at random
+  svfm simulate --one-bag --imu --people 2 --doors --worse-lidar --out out/hard
+                                                           a loosely worn, poor sensor in a busy home
   svfm simulate --house my_house.yaml --export-map my_map.yaml
 
---out holds one folder per bag (/scan, /ground_truth/pose), walks.csv (walk_id,t,x,y), labels.csv (who went where) and
-simulation.yaml (every option used). The same options and seed give the same messages.
+--out holds one folder per bag (/scan, /ground_truth/pose; /imu and /odom on demand), walks.csv (walk_id,t,x,y),
+labels.csv (who went where) and simulation.yaml (every option used). The same options and seed give the same messages.
 """
 
 import argparse
@@ -44,6 +47,17 @@ _EFFECTS = {
 }
 
 
+_HOUSEHOLD = {
+    "people": "other people who walk through the house",
+    "pets": "pets that walk through the house",
+    "clutter": "tall things that stand somewhere else on each day",
+    "windows": "panes of glass in the outer walls: seen head-on only",
+    "mirrors": "mirrors on the walls: beams go on to what they show",
+    "doors": "other angles on each day, shut where the wearer does not pass",
+    "furniture": "chairs stand M metres (standard deviation) off, by day",
+}
+
+
 @dataclass(frozen=True, slots=True)
 class _Written:
     """What the bags hold."""
@@ -61,12 +75,23 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     _add_walk_arguments(parser.add_argument_group("who walks"))
     _add_output_arguments(parser.add_argument_group("what to write (at least one)"))
-    sensor = parser.add_argument_group("the LiDAR")
+    _add_household_arguments(parser.add_argument_group("life in the house, for the sensors"))
+    sensor = parser.add_argument_group("the sensors")
+    sensor.add_argument("--imu", action="store_true", help="record an IMU of the MPU-6050 class: /imu")
+    sensor.add_argument("--odometry", action="store_true", help="record dead reckoning: /odom")
+    sensor.add_argument(
+        "--turn-rate", type=_positive(float), metavar="R", help="turns on the spot, rad/s on average (1.2)"
+    )
+    sensor.add_argument(
+        "--worse-lidar",
+        action="store_true",
+        help="5.5 Hz, 180 beams, 6 m, 3 cm noise, 30 %% of beams lost, 10 deg swing",
+    )
     for effect, text in _EFFECTS.items():
         sensor.add_argument(f"--no-{effect}", action="store_true", help=f"without {text}")
     sensor.add_argument("--ideal", action="store_true", help="without any of these effects")
     parser.add_argument(
-        "--config", type=Path, metavar="FILE", help="options by section: walker, habits, lidar, recording"
+        "--config", type=Path, metavar="FILE", help="options by section: walker, habits, resident, lidar, imu, ..."
     )
     add_json_argument(parser)
 
@@ -91,6 +116,13 @@ def _add_walk_arguments(group: Any) -> None:
     group.add_argument("--seed", type=int, default=0, help="another seed, other walks (0)")
 
 
+def _add_household_arguments(group: Any) -> None:
+    for name in ("people", "pets", "clutter", "windows", "mirrors"):
+        group.add_argument(f"--{name}", type=_positive(int), metavar="N", help=_HOUSEHOLD[name])
+    group.add_argument("--doors", action="store_true", help=_HOUSEHOLD["doors"])
+    group.add_argument("--furniture", type=_positive(float), metavar="M", help=_HOUSEHOLD["furniture"])
+
+
 def _add_output_arguments(group: Any) -> None:
     group.add_argument("--out", type=Path, metavar="DIR", help="bags, with the truth beside them")
     group.add_argument("--one-bag", action="store_true", help="the protocol as one recording, with the ways back")
@@ -100,6 +132,10 @@ def _add_output_arguments(group: Any) -> None:
     group.add_argument("--labels-csv", type=Path, metavar="FILE", help="walk_id,origin,destination,start,end")
     group.add_argument("--export-map", type=Path, metavar="FILE", help="map in map_server's format, .yaml beside .pgm")
     group.add_argument("--export-places", type=Path, metavar="FILE", help="the places of the house")
+    group.add_argument("--export-house", type=Path, metavar="FILE", help="the drawing of a house drawn at random")
+    group.add_argument(
+        "--shift", type=float, nargs=2, metavar=("X", "Y"), help="added to all true positions, as for UTM coordinates"
+    )
 
 
 def _positive(kind: type) -> Any:
@@ -117,10 +153,9 @@ def run(args: argparse.Namespace) -> int:
     """Simulate and write what was asked for."""
     from svfm_ros.sim.house import load_house
 
-    if not any((args.out, args.walks_csv, args.labels_csv, args.export_map, args.export_places)):
-        raise UsageError(
-            "expected something to write: --out, --walks-csv, --labels-csv, --export-map or --export-places"
-        )
+    exports = (args.export_map, args.export_places, args.export_house)
+    if not any((args.out, args.walks_csv, args.labels_csv, *exports)):
+        raise UsageError("expected something to write: --out, --walks-csv, --labels-csv or one of --export-...")
     if args.one_bag and (args.walks or args.days or args.minutes):
         raise UsageError("expected --one-bag with the protocol alone: --days and --minutes are one bag anyway")
     config = _config(args)
@@ -136,14 +171,14 @@ def run(args: argparse.Namespace) -> int:
     walks = _walks(args, house, config)
     walked_s = time.perf_counter() - began
     written = _write_bags(args, house, config, walks) if args.out else _Written()
-    _write_truth(args, walks)
+    _write_truth(args, config, walks)
     _report(args, house, walks, walked_s, written)
     return 0
 
 
 def _config(args: argparse.Namespace) -> "SimConfig":
     from svfm_ros.config.options import load_yaml
-    from svfm_ros.config.sim_config import SimConfig
+    from svfm_ros.config.sim_config import WORSE_LIDAR, SimConfig
 
     config = load_yaml(SimConfig, args.config) if args.config else SimConfig()
     off = {e: False for e in _EFFECTS if args.ideal or getattr(args, f"no_{e}")}
@@ -151,9 +186,18 @@ def _config(args: argparse.Namespace) -> "SimConfig":
     person = {"seed": args.resident, "change_day": args.change_day, "weekend": args.weekend or None}
     if args.resident is not None:
         person["dwell_s"] = args.dwell
+    shift = args.shift or (None, None)
+    recording = {"turn_radps": args.turn_rate, "origin_x_m": shift[0], "origin_y_m": shift[1]}
+    household = {
+        name: getattr(args, name) or None for name in ("people", "pets", "clutter", "windows", "mirrors", "doors")
+    }
     return replace(
         config,
-        lidar=replace(config.lidar, **off),
+        lidar=replace(WORSE_LIDAR if args.worse_lidar else config.lidar, **off),
+        imu=replace(config.imu, enabled=config.imu.enabled or args.imu),
+        odometry=replace(config.odometry, enabled=config.odometry.enabled or args.odometry),
+        household=replace(config.household, **_given({**household, "furniture_m": args.furniture})),
+        recording=replace(config.recording, **_given(recording)),
         habits=replace(config.habits, **_given(habits)),
         resident=replace(config.resident, **_given(person)),
     )
@@ -167,14 +211,23 @@ def _export(args: argparse.Namespace, house: "House", config: "SimConfig") -> No
     if args.export_map:
         from svfm_ros.mapio import save_map
         from svfm_ros.sim.floor_plan import floor_plan
+        from svfm_ros.types import Pose2
 
         if args.export_map.suffix != ".yaml":
             raise UsageError(f"expected a map's name that ends in .yaml, got {args.export_map}")
-        save_map(floor_plan(house, config.lidar.height_m), args.export_map)
+        grid = floor_plan(house, config.lidar.height_m)
+        x, y = config.recording.origin_x_m, config.recording.origin_y_m
+        save_map(replace(grid, T_map_grid=Pose2(x, y, 0.0) @ grid.T_map_grid), args.export_map)
     if args.export_places:
-        from svfm_ros.sim.truth import write_places
+        from svfm_ros.sim.sim_recording import write_places
 
-        write_places(house, args.export_places)
+        x, y = config.recording.origin_x_m, config.recording.origin_y_m
+        places = [replace(p, x=p.x + x, y=p.y + y) for p in house.places]
+        write_places(places, house.name, args.export_places)
+    if args.export_house:
+        from svfm_ros.sim.random_house import write_drawing
+
+        write_drawing(args.house, args.export_house)
 
 
 def _walks(args: argparse.Namespace, house: "House", config: "SimConfig") -> "list[LabelledWalk]":
@@ -195,8 +248,11 @@ def _walks(args: argparse.Namespace, house: "House", config: "SimConfig") -> "li
     return walks
 
 
-def _write_truth(args: argparse.Namespace, walks: "list[LabelledWalk]") -> None:
-    from svfm_ros.sim.truth import write_labels_csv, write_walks_csv
+def _write_truth(args: argparse.Namespace, config: "SimConfig", walks: "list[LabelledWalk]") -> None:
+    from svfm_ros.sim.sim_recording import write_labels_csv, write_walks_csv
+    from svfm_ros.sim.trips import shifted_walks
+
+    walks = shifted_walks(walks, config.recording.origin_x_m, config.recording.origin_y_m)
 
     for path in (args.walks_csv, args.out and args.out / "walks.csv"):
         if path:

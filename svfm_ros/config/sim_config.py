@@ -4,7 +4,23 @@ from dataclasses import dataclass, field
 
 from svfm_ros.config.options import check, option
 
-__all__ = ["HabitConfig", "LidarConfig", "RecordingConfig", "ResidentConfig", "SimConfig", "WalkerConfig"]
+__all__ = [
+    "TURN_RADPS",
+    "WORSE_LIDAR",
+    "HabitConfig",
+    "HouseholdConfig",
+    "ImuSimConfig",
+    "LidarConfig",
+    "OdometrySimConfig",
+    "RecordingConfig",
+    "ResidentConfig",
+    "SimConfig",
+    "WalkerConfig",
+]
+
+
+TURN_RADPS = 1.2
+"""How fast people turn on the spot, on average."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,6 +141,73 @@ class LidarConfig:
         check(self)
 
 
+WORSE_LIDAR = LidarConfig(
+    beams=180,
+    rate_hz=5.5,
+    range_max_m=6.0,
+    noise_m=0.03,
+    noise_share=0.0,
+    drop_share=0.3,
+    drop_share_far=0.3,
+    sway_pitch_deg=5.0,
+    sway_roll_deg=5.0,
+)
+"""A poor sensor, loosely worn: 180 beams, 5.5 Hz, 6 m, 3 cm of noise, 30 % of beams lost, a swing of 10 degrees."""
+
+
+@dataclass(frozen=True, slots=True)
+class ImuSimConfig:
+    """An IMU of the MPU-6050 class beside the LiDAR, topic ``imu``."""
+
+    enabled: bool = option(False, "record an IMU")
+    rate_hz: float = option(100.0, "readings per second", low=10.0, high=1000.0)
+    gyro_noise_dps_rthz: float = option(0.005, "noise density of the gyroscope, deg/s/sqrt(Hz)", low=0.0, high=1.0)
+    gyro_bias_dps: float = option(1.0, "standard deviation of its constant bias, deg/s", low=0.0, high=20.0)
+    gyro_walk_dps_rts: float = option(0.003, "random walk of its bias, deg/s/sqrt(s)", low=0.0, high=1.0)
+    accel_noise_ug_rthz: float = option(400.0, "noise density of the accelerometer, ug/sqrt(Hz)", low=0.0, high=1e5)
+    accel_bias_mg: float = option(30.0, "standard deviation of its constant bias, mg", low=0.0, high=200.0)
+    scale_error: float = option(0.01, "standard deviation of the scale error of each axis", low=0.0, high=0.1)
+    time_offset_s: float = option(0.0, "how much later its stamps are than those of the LiDAR, s", low=-1.0, high=1.0)
+
+    def __post_init__(self) -> None:
+        check(self)
+
+
+@dataclass(frozen=True, slots=True)
+class OdometrySimConfig:
+    """Dead reckoning of the wearer, topic ``odom``."""
+
+    enabled: bool = option(False, "record odometry")
+    rate_hz: float = option(20.0, "readings per second", low=1.0, high=200.0)
+    length_error: float = option(0.03, "standard deviation of the scale of lengths", low=0.0, high=0.5)
+    turn_error: float = option(0.03, "standard deviation of the scale of turns", low=0.0, high=0.5)
+    noise_m_rtm: float = option(0.02, "random walk of the position, m per sqrt(m) walked", low=0.0, high=0.5)
+    turn_noise_deg_rtm: float = option(1.0, "random walk of the heading, deg per sqrt(m) walked", low=0.0, high=20.0)
+
+    def __post_init__(self) -> None:
+        check(self)
+
+
+@dataclass(frozen=True, slots=True)
+class HouseholdConfig:
+    """What the LiDAR meets besides the house as it is drawn. Everything is off by default."""
+
+    people: int = option(0, "other people who walk through the house", low=0, high=10)
+    pets: int = option(0, "pets that walk through the house", low=0, high=10)
+    stay_s: float = option(8.0, "how long people and pets stay before they walk on, seconds", low=1.0, high=3600.0)
+    doors: bool = option(False, "doors stand otherwise on each day, or are shut where the wearer does not pass")
+    door_shut_share: float = option(0.4, "share of such doors that are shut", low=0.0, high=1.0)
+    furniture_m: float = option(
+        0.0, "standard deviation of where chairs and other small furniture stands, by day, metres", low=0.0, high=2.0
+    )
+    clutter: int = option(0, "tall things that stand somewhere else on each day", low=0, high=20)
+    windows: int = option(0, "panes of glass in the outer walls", low=0, high=20)
+    mirrors: int = option(0, "mirrors on the walls", low=0, high=20)
+
+    def __post_init__(self) -> None:
+        check(self)
+
+
 @dataclass(frozen=True, slots=True)
 class RecordingConfig:
     """What a bag holds besides the walks."""
@@ -133,6 +216,11 @@ class RecordingConfig:
         1.0, "how long the wearer stands still before the first walk, seconds", low=0.0, high=600.0
     )
     after_s: float = option(3.0, "how long the wearer stays after the last walk, seconds", low=0.0, high=600.0)
+    origin_x_m: float = option(
+        0.0, "added to every true x, as for a map in UTM coordinates, metres", low=-1e8, high=1e8
+    )
+    origin_y_m: float = option(0.0, "added to every true y, metres", low=-1e8, high=1e8)
+    turn_radps: float = option(TURN_RADPS, "how fast the wearer turns on the spot, on average", low=0.2, high=10.0)
     truth_rate_hz: float = option(20.0, "true poses per second", low=1.0, high=1000.0)
 
     def __post_init__(self) -> None:
@@ -147,4 +235,7 @@ class SimConfig:
     habits: HabitConfig = field(default_factory=HabitConfig)
     resident: ResidentConfig = field(default_factory=ResidentConfig)
     lidar: LidarConfig = field(default_factory=LidarConfig)
+    imu: ImuSimConfig = field(default_factory=ImuSimConfig)
+    odometry: OdometrySimConfig = field(default_factory=OdometrySimConfig)
+    household: HouseholdConfig = field(default_factory=HouseholdConfig)
     recording: RecordingConfig = field(default_factory=RecordingConfig)

@@ -7,14 +7,14 @@ import queue
 import sys
 import threading
 from collections.abc import Iterator, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from geometry_msgs.msg import PoseStamped
+from nav_msgs.msg import Odometry
 from rclpy.publisher import Publisher
 from rclpy.qos import QoSProfile
-from sensor_msgs.msg import LaserScan
+from sensor_msgs.msg import Imu, LaserScan
 
-from svfm_ros.clock import NS_PER_S
 from svfm_ros.config.node_config import SimNodeConfig
 from svfm_ros.errors import UsageError
 from svfm_ros.nodes.messages import convert
@@ -23,7 +23,10 @@ from svfm_ros.nodes.runtime.lifetime import run_node
 from svfm_ros.nodes.runtime.sim_clock import SimClock
 from svfm_ros.pipeline.pacing import Pacer
 from svfm_ros.sim.house import House, load_house
-from svfm_ros.types import Pose2
+from svfm_ros.types import Pose2, Scan
+
+if TYPE_CHECKING:
+    from svfm_ros.sim.sensors.inertial import ImuReading, OdometryReading
 
 __all__ = ["SimNode", "main", "make"]
 
@@ -42,6 +45,10 @@ class SimNode(ConfiguredNode[SimNodeConfig]):
         self._house = load_house(self.config.house)
         self._scan_publisher = self.create_publisher(LaserScan, "scan", _QOS)
         self._truth_publisher = self.create_publisher(PoseStamped, "ground_truth/pose", _QOS)
+        if self.config.sim.imu.enabled:
+            self._imu_publisher = self.create_publisher(Imu, "imu", _QOS)
+        if self.config.sim.odometry.enabled:
+            self._odom_publisher = self.create_publisher(Odometry, "odom", _QOS)
         self._pacer = Pacer(0, self.config.rate)
         self._clock_source = SimClock(self, self._pacer, lambda: self.config.clock_hz, self.config.clock)
         self.parameters.on_change(lambda changed: self._pacer.set_rate(changed.rate))
@@ -77,7 +84,8 @@ class SimNode(ConfiguredNode[SimNodeConfig]):
     def _life(self, house: House) -> Iterator[_Due]:
         """What happens, in order of the time at which it becomes known: true poses at once, scans when complete."""
         from svfm_ros.sim.resident import simulate_living
-        from svfm_ros.sim.sim_recording import Recorder
+        from svfm_ros.sim.sensors.inertial import ImuReading
+        from svfm_ros.sim.sim_recording import Recorder, TruePose
 
         config = self.config
         days = config.hours / 24.0
@@ -89,16 +97,16 @@ class SimNode(ConfiguredNode[SimNodeConfig]):
         self.get_logger().info(
             f"someone lives in the house {config.house!r}: {len(walks)} walks in {config.hours:g} hours"
         )
-        truth = recorder.truth(recording)
-        poses = zip(truth.stamps_ns.tolist(), truth.poses, strict=True)
-        pending = next(poses, None)
-        for scan in recorder.scans(recording):
-            due_ns = scan.stamp_ns + round(scan.scan_time_s * NS_PER_S)
-            while pending is not None and pending[0] <= due_ns:
-                pose = convert.to_pose_stamped(Pose2.from_array(pending[1]), config.map_frame, pending[0])
-                yield pending[0], self._truth_publisher, pose
-                pending = next(poses, None)
-            yield due_ns, self._scan_publisher, convert.to_laser_scan(scan, config.laser_frame)
+        for due_ns, message in recorder.messages(recording):
+            if isinstance(message, Scan):
+                yield due_ns, self._scan_publisher, convert.to_laser_scan(message, config.laser_frame)
+            elif isinstance(message, TruePose):
+                pose = convert.to_pose_stamped(Pose2.from_array(message.pose), config.map_frame, message.stamp_ns)
+                yield due_ns, self._truth_publisher, pose
+            elif isinstance(message, ImuReading):
+                yield due_ns, self._imu_publisher, _to_imu(message, config.laser_frame)
+            else:
+                yield due_ns, self._odom_publisher, _to_odometry(message, config.laser_frame)
 
     def _put(self, item: _Due | None) -> bool:
         """Wait for room in the queue; False when told to stop."""
@@ -134,6 +142,27 @@ class SimNode(ConfiguredNode[SimNodeConfig]):
             if item is None:
                 return
             yield item
+
+
+def _to_imu(reading: "ImuReading", frame: str) -> Imu:
+    """The reading as a message; -1 says that there is no orientation."""
+    message = Imu(header=convert.header(frame, reading.stamp_ns))
+    message.orientation_covariance[0] = -1.0
+    message.angular_velocity.x, message.angular_velocity.y, message.angular_velocity.z = reading.gyro_radps.tolist()
+    force = message.linear_acceleration
+    force.x, force.y, force.z = reading.accel_mps2.tolist()
+    return message
+
+
+def _to_odometry(reading: "OdometryReading", frame: str) -> Odometry:
+    """The reading as a message: pose in the frame odom, twist in the axes of the sensor."""
+    pose = convert.to_pose_with_covariance(
+        Pose2.from_array(reading.T_odom_base), reading.covariance, "odom", reading.stamp_ns
+    )
+    message = Odometry(header=pose.header, child_frame_id=frame, pose=pose.pose)
+    twist = message.twist.twist
+    twist.linear.x, twist.linear.y, twist.angular.z = reading.twist.tolist()
+    return message
 
 
 make = SimNode

@@ -5,8 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from svfm_ros.sim.house import House
-from svfm_ros.sim.polygons import contains, distance_to_segments
+from svfm_ros.sim.house import House, contains, distance_to_segments
 
 __all__ = ["ClearanceGrid", "clearance_grid"]
 

@@ -7,8 +7,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.ndimage import binary_dilation, label
 
 from svfm_ros.errors import DataError
-from svfm_ros.sim.house import House
-from svfm_ros.sim.polygons import contains
+from svfm_ros.sim.house import House, contains
 from svfm_ros.types import OccupancyGrid, Pose2
 
 __all__ = ["floor_plan"]

@@ -12,8 +12,7 @@ import yaml
 from numpy.typing import NDArray
 
 from svfm_ros.errors import DataError
-from svfm_ros.sim.house import House, Solid
-from svfm_ros.sim.polygons import contains, distance_to_segments, rectangle_around
+from svfm_ros.sim.house import House, Solid, contains, distance_to_segments, rectangle_around
 from svfm_ros.types import Place, Places
 
 __all__ = ["parse_drawing", "read_drawing"]

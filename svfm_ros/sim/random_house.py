@@ -8,18 +8,21 @@ gives a house that can be lived in.
 from collections.abc import Sequence
 from dataclasses import replace
 from itertools import combinations
+from pathlib import Path
 from typing import Any
 
 import numpy as np
+import yaml
 from scipy.ndimage import label
 
-from svfm_ros.errors import DataError
+from svfm_ros import atomic_files
+from svfm_ros.errors import DataError, UsageError
 from svfm_ros.sim.clearance import clearance_grid
 from svfm_ros.sim.furnish import DoorGap, Rect, Room, furnish
-from svfm_ros.sim.house import House
+from svfm_ros.sim.house import RANDOM, House
 from svfm_ros.sim.house_drawing import parse_drawing
 
-__all__ = ["all_places_connected", "random_drawing", "random_house"]
+__all__ = ["all_places_connected", "random_drawing", "random_house", "write_drawing"]
 
 Rng = np.random.Generator
 
@@ -51,6 +54,14 @@ def random_house(seed: int) -> House:
 def random_drawing(seed: int) -> dict[str, Any]:
     """The same house as a drawing: plain data in the format of ``config/houses/home.yaml``."""
     return _draw(seed)[0]
+
+
+def write_drawing(source: str, path: Path) -> None:
+    """Write the drawing of the house ``random:SEED`` as YAML, to be changed and loaded like any other."""
+    if not source.startswith(RANDOM):
+        raise UsageError(f"expected a house drawn at random ({RANDOM}SEED) to export, got {source!r}")
+    drawing = random_drawing(int(source.removeprefix(RANDOM)))
+    atomic_files.write_whole(path, yaml.safe_dump(drawing, sort_keys=False, default_flow_style=None).encode())
 
 
 def _draw(seed: int) -> tuple[dict[str, Any], House]:

@@ -4,7 +4,7 @@ Walks are drawn many at a time, one batch per pair of places.
 """
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 
 import numpy as np
@@ -17,7 +17,7 @@ from svfm_ros.sim.paths import STOP_SPREAD, draw_paths, draw_stops
 from svfm_ros.sim.routes import RouteBook
 from svfm_ros.types import Walk
 
-__all__ = ["LabelledWalk", "Trip", "after_each_other", "exact_spots", "tour", "walk_all"]
+__all__ = ["LabelledWalk", "Trip", "after_each_other", "exact_spots", "shifted_walks", "tour", "walk_all"]
 
 Array = NDArray[np.float64]
 
@@ -77,6 +77,12 @@ def after_each_other(walks: list[LabelledWalk]) -> list[LabelledWalk]:
         out.append(LabelledWalk(walk, labelled.origin, labelled.destination))
         free_ns = int(walk.stamps_ns[-1]) + _SHORTEST_STAY_NS
     return out
+
+
+def shifted_walks(walks: Sequence[LabelledWalk], x_m: float, y_m: float) -> list[LabelledWalk]:
+    """The same walks in a frame with another origin, such as UTM."""
+    by = np.array([x_m, y_m, 0.0])
+    return [replace(w, walk=replace(w.walk, poses=w.walk.poses + by)) for w in walks]
 
 
 def walk_all(

@@ -7,20 +7,21 @@ import numpy as np
 from numpy.typing import NDArray
 
 from svfm_ros.clock import NS_PER_S
+from svfm_ros.config.sim_config import TURN_RADPS, LidarConfig
 from svfm_ros.errors import DataError
 from svfm_ros.types import Walk
 
-__all__ = ["Motion", "motion_of"]
+__all__ = ["Attitude", "BodySway", "Motion", "motion_of"]
 
 Array = NDArray[np.float64]
 _Knots = tuple[Array, Array, Array]  # seconds, poses, activity
 
-_TURN_RATE_RADPS = 1.2  # on average, when turning on the spot
 _FIDGET_S = 0.5  # knots of the small movements of someone who stays
 _FIDGET_M = 0.004
 _FIDGET_RAD = 0.01
 _RAMP_KNOTS = 8
 _WALKING_MPS = 0.8  # at this speed the gait is at its full swing
+_LEAN_KNOT_S = 2.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,11 +48,45 @@ class Motion:
         return np.interp(seconds, self.seconds, self.activity)
 
 
-def motion_of(walks: Sequence[Walk], before_s: float, after_s: float, seed: int) -> Motion:
+@dataclass(frozen=True, slots=True)
+class Attitude:
+    """Tilt and height of the worn sensors at some moments, same shape each."""
+
+    pitch_rad: Array  # nose down
+    roll_rad: Array  # left side up
+    height_m: Array
+
+
+class BodySway:
+    """How the worn sensors tilt and bounce with the steps, and slowly lean, during one recording."""
+
+    def __init__(self, motion: Motion, config: LidarConfig, step_hz: float, seed: int) -> None:
+        """``step_hz`` is the rhythm of the wearer's steps; the same seed gives the same lean."""
+        self._motion, self._config, self._step_hz = motion, config, step_hz
+        rng = np.random.default_rng([seed, 22])
+        count = int(motion.duration_s / _LEAN_KNOT_S) + 2
+        self._lean = np.radians(config.lean_deg) * rng.standard_normal((2, count))  # forward and sideways
+
+    def at(self, t: Array) -> Attitude:
+        """Tilt and height at times ``(...)`` since the start of the motion."""
+        c = self._config
+        if not c.sway:
+            return Attitude(np.zeros_like(t), np.zeros_like(t), np.full_like(t, c.height_m))
+        swing = self._motion.activity_at(t)
+        step = 2.0 * np.pi * self._step_hz * t
+        knots = _LEAN_KNOT_S * np.arange(self._lean.shape[1])
+        pitch = np.radians(c.sway_pitch_deg) * swing * np.sin(step) + np.interp(t, knots, self._lean[0])
+        roll = np.radians(c.sway_roll_deg) * swing * np.sin(0.5 * step) + np.interp(t, knots, self._lean[1])
+        return Attitude(pitch, roll, c.height_m + c.bounce_m * swing * np.cos(step))
+
+
+def motion_of(
+    walks: Sequence[Walk], before_s: float, after_s: float, seed: int, turn_radps: float = TURN_RADPS
+) -> Motion:
     """One recording of walks that follow each other, with a stay before, between and after them.
 
     Each walk must begin where the last one ended. Whoever stays fidgets a little, and turns towards the next walk just
-    before it begins.
+    before it begins, at ``turn_radps`` in the mean.
     """
     if not walks:
         raise DataError("expected at least one walk to record, got none")
@@ -63,10 +98,10 @@ def motion_of(walks: Sequence[Walk], before_s: float, after_s: float, seed: int)
         t = (walk.stamps_ns - start_ns) / NS_PER_S
         poses = np.column_stack([walk.xy, np.unwrap(walk.poses[:, 2])])
         _check_follows(last_s, last_pose, float(t[0]), poses[0], walk.walk_id)
-        parts.append(_stay(last_s, float(t[0]), last_pose, poses[0], rng))
+        parts.append(_stay(last_s, float(t[0]), last_pose, poses[0], rng, turn_radps))
         parts.append((t, poses, _activity(t, poses)))
         last_s, last_pose = float(t[-1]), poses[-1]
-    parts.append(_stay(last_s, last_s + after_s, last_pose, last_pose, rng))
+    parts.append(_stay(last_s, last_s + after_s, last_pose, last_pose, rng, turn_radps))
     seconds, poses, activity = (np.concatenate(p) for p in zip(*parts, strict=True))
     new = np.concatenate([[True], np.diff(seconds) > 1e-9])
     poses[:, 2] = np.unwrap(poses[:, 2])
@@ -87,10 +122,12 @@ def _activity(t: Array, poses: Array) -> Array:
     return np.asarray(np.clip(speed / _WALKING_MPS, 0.0, 1.0))
 
 
-def _stay(begin_s: float, end_s: float, pose: Array, next_pose: Array, rng: np.random.Generator) -> _Knots:
+def _stay(
+    begin_s: float, end_s: float, pose: Array, next_pose: Array, rng: np.random.Generator, turn_radps: float
+) -> _Knots:
     """Knots from the end of one walk to the beginning of the next, both ends included."""
     turn = (next_pose[2] - pose[2] + np.pi) % (2.0 * np.pi) - np.pi
-    turn_s = min(max(abs(turn) / _TURN_RATE_RADPS, 0.3), end_s - begin_s)
+    turn_s = min(max(abs(turn) / turn_radps, min(0.3, 0.36 / turn_radps)), end_s - begin_s)
     still = np.arange(begin_s, end_s - turn_s, _FIDGET_S)
     ramp = np.linspace(max(end_s - turn_s, begin_s), end_s, _RAMP_KNOTS)
     t = np.unique(np.concatenate([[begin_s], still, ramp]))

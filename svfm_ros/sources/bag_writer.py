@@ -11,23 +11,39 @@ from types import TracebackType
 from typing import Any, Literal
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from svfm_ros.clock import NS_PER_S
 from svfm_ros.errors import UsageError
 from svfm_ros.types import Scan
 
-__all__ = ["LASER_FRAME", "MAP_FRAME", "SCAN_TOPIC", "TRUTH_TOPIC", "BagWriter", "Storage"]
+__all__ = [
+    "IMU_TOPIC",
+    "LASER_FRAME",
+    "MAP_FRAME",
+    "ODOM_FRAME",
+    "ODOM_TOPIC",
+    "SCAN_TOPIC",
+    "TRUTH_TOPIC",
+    "BagWriter",
+    "Storage",
+]
 
 Storage = Literal["mcap", "sqlite3"]
 
 SCAN_TOPIC = "/scan"
 TRUTH_TOPIC = "/ground_truth/pose"
+IMU_TOPIC = "/imu"
+ODOM_TOPIC = "/odom"
 LASER_FRAME = "laser"
+ODOM_FRAME = "odom"
 MAP_FRAME = "map"
 
 _SCAN_TYPE = "sensor_msgs/msg/LaserScan"
 _POSE_TYPE = "geometry_msgs/msg/PoseStamped"
+_IMU_TYPE = "sensor_msgs/msg/Imu"
+_ODOM_TYPE = "nav_msgs/msg/Odometry"
+_VECTOR_TYPE = "geometry_msgs/msg/Vector3"
 
 
 @cache
@@ -97,18 +113,57 @@ class BagWriter:
 
     def write_pose(self, stamp_ns: int, pose: ArrayLike, topic: str = TRUTH_TOPIC, frame_id: str = MAP_FRAME) -> None:
         """A PoseStamped from ``(3,)``: x, y, theta."""
-        x, y, theta = (float(v) for v in np.asarray(pose, dtype=float))
+        message = self._types.types[_POSE_TYPE](header=self._header(stamp_ns, frame_id), pose=self._pose(pose))
+        self._write(topic, _POSE_TYPE, message, stamp_ns)
+
+    def write_imu(
+        self, stamp_ns: int, gyro: ArrayLike, accel: ArrayLike, topic: str = IMU_TOPIC, frame_id: str = LASER_FRAME
+    ) -> None:
+        """An Imu without orientation: angular rate (rad/s) and specific force (m/s^2), both ``(3,)``."""
         t = self._types.types
-        message = t[_POSE_TYPE](
+        message = t[_IMU_TYPE](
             header=self._header(stamp_ns, frame_id),
-            pose=t["geometry_msgs/msg/Pose"](
-                position=t["geometry_msgs/msg/Point"](x=x, y=y, z=0.0),
-                orientation=t["geometry_msgs/msg/Quaternion"](
-                    x=0.0, y=0.0, z=float(np.sin(theta / 2.0)), w=float(np.cos(theta / 2.0))
+            orientation=t["geometry_msgs/msg/Quaternion"](x=0.0, y=0.0, z=0.0, w=1.0),
+            orientation_covariance=np.array([-1.0, *8 * (0.0,)]),  # "no orientation", as the message's comment has it
+            angular_velocity=self._vector(gyro),
+            angular_velocity_covariance=np.zeros(9),
+            linear_acceleration=self._vector(accel),
+            linear_acceleration_covariance=np.zeros(9),
+        )
+        self._write(topic, _IMU_TYPE, message, stamp_ns)
+
+    def write_odometry(
+        self, stamp_ns: int, pose: ArrayLike, twist: ArrayLike, covariance: ArrayLike, topic: str = ODOM_TOPIC
+    ) -> None:
+        """An Odometry from a pose, a twist in the axes of the laser (both ``(3,)``) and the pose's ``(3, 3)``."""
+        t = self._types.types
+        vx, vy, turning = np.asarray(twist, dtype=float)
+        message = t[_ODOM_TYPE](
+            header=self._header(stamp_ns, ODOM_FRAME),
+            child_frame_id=LASER_FRAME,
+            pose=t["geometry_msgs/msg/PoseWithCovariance"](pose=self._pose(pose), covariance=_of_6d(covariance)),
+            twist=t["geometry_msgs/msg/TwistWithCovariance"](
+                twist=t["geometry_msgs/msg/Twist"](
+                    linear=self._vector((vx, vy, 0.0)), angular=self._vector((0.0, 0.0, turning))
                 ),
+                covariance=np.zeros(36),
             ),
         )
-        self._write(topic, _POSE_TYPE, message, stamp_ns)
+        self._write(topic, _ODOM_TYPE, message, stamp_ns)
+
+    def _pose(self, pose: ArrayLike) -> Any:
+        x, y, theta = (float(v) for v in np.asarray(pose, dtype=float))
+        t = self._types.types
+        return t["geometry_msgs/msg/Pose"](
+            position=t["geometry_msgs/msg/Point"](x=x, y=y, z=0.0),
+            orientation=t["geometry_msgs/msg/Quaternion"](
+                x=0.0, y=0.0, z=float(np.sin(theta / 2.0)), w=float(np.cos(theta / 2.0))
+            ),
+        )
+
+    def _vector(self, xyz: ArrayLike) -> Any:
+        x, y, z = (float(v) for v in np.asarray(xyz, dtype=float))
+        return self._types.types[_VECTOR_TYPE](x=x, y=y, z=z)
 
     def _header(self, stamp_ns: int, frame_id: str) -> Any:
         t = self._types.types
@@ -122,3 +177,10 @@ class BagWriter:
         if key not in self._connections:
             self._connections[key] = self._writer.add_connection(topic, kind, typestore=self._types)
         self._writer.write(self._connections[key], received_ns, self._types.serialize_cdr(message, kind))
+
+
+def _of_6d(covariance: ArrayLike) -> NDArray[np.float64]:
+    """A covariance of x, y, theta ``(3, 3)`` within that of x, y, z and the turns about them ``(36,)``."""
+    whole = np.zeros((6, 6))
+    whole[np.ix_((0, 1, 5), (0, 1, 5))] = np.asarray(covariance)
+    return whole.ravel()

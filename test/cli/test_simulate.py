@@ -111,6 +111,58 @@ def test_a_config_file_is_heard(tmp_path: Path, cabin: str) -> None:
         assert len(reader.deserialize(data, connection[0].msgtype).ranges) == 90
 
 
+def test_a_resident_of_a_random_house(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    walks, drawn, labels = tmp_path / "walks.csv", tmp_path / "drawn.yaml", tmp_path / "labels.csv"
+    command = ["simulate", "--house", "random:7", "--resident", "3", "--weekend", "--change-day", "4", "--json"]
+    assert main([*command, "--walks", "120", "--walks-csv", str(walks), "--export-house", str(drawn)]) == 0
+    assert json.loads(capsys.readouterr().out)["walks"] == 120
+    assert len({r["walk_id"] for r in rows_of(walks)}) == 120
+    again = ["simulate", "--house", str(drawn), *command[3:], "--walks", "120", "--labels-csv", str(labels)]
+    assert main(again) == 0
+    assert json.loads(capsys.readouterr().out)["walks"] == 120
+    assert rows_of(labels)[0]["walk_id"] == "resident-3-00000"
+
+
+def test_walks_in_utm_are_the_same_walks_elsewhere(tmp_path: Path, cabin: str) -> None:
+    for name, extra in (("plain", []), ("utm", ["--shift", "500000", "5700000"])):
+        out = tmp_path / name
+        exports = ["--export-places", str(out / "places.yaml"), "--export-map", str(out / "map.yaml")]
+        assert main(["simulate", "--house", cabin, "--repeats", "1", "--out", str(out), *exports, *extra]) == 0
+    a, b = (rows_of(tmp_path / name / "walks.csv") for name in ("plain", "utm"))
+    moved = np.array(
+        [[float(v["x"]) - float(u["x"]), float(v["y"]) - float(u["y"])] for u, v in zip(a, b, strict=True)]
+    )
+    assert np.abs(moved - [500000.0, 5700000.0]).max() < 2e-4
+    places = [yaml.safe_load((tmp_path / n / "places.yaml").read_text())["places"][0] for n in ("plain", "utm")]
+    assert places[1]["y"] - places[0]["y"] == pytest.approx(5700000.0)
+    grids = [load_map(tmp_path / n / "map.yaml") for n in ("plain", "utm")]
+    assert grids[1].T_map_grid.x - grids[0].T_map_grid.x == pytest.approx(500000.0)
+    with AnyReader([tmp_path / "utm" / "walk-00000"]) as reader:
+        connection = [c for c in reader.connections if c.topic == "/ground_truth/pose"]
+        _, _, data = next(reader.messages(connection))
+        assert reader.deserialize(data, connection[0].msgtype).pose.position.y > 5.6e6
+
+
+def test_imu_and_odometry_are_recorded_on_demand(tmp_path: Path, cabin: str) -> None:
+    command = ["simulate", "--house", cabin, "--repeats", "1", "--one-bag", "--out", str(tmp_path / "out")]
+    assert main([*command, "--imu", "--odometry", "--people", "1", "--doors", "--worse-lidar", "--turn-rate", "4"]) == 0
+    messages = raw(tmp_path / "out" / "recording")
+    count = {topic: sum(t == topic for t, _, _ in messages) for topic in ("/imu", "/odom", "/scan")}
+    stamps = [t for _, t, _ in messages]
+    assert stamps == sorted(stamps)
+    assert count["/imu"] == pytest.approx(100 / 5.5 * count["/scan"], rel=0.02)
+    assert count["/odom"] == pytest.approx(20 / 5.5 * count["/scan"], rel=0.02)
+    with AnyReader([tmp_path / "out" / "recording"]) as reader:
+        for connection, _, data in reader.messages():
+            message = reader.deserialize(data, connection.msgtype)
+            if connection.topic == "/imu":
+                force = message.linear_acceleration
+                assert 5.0 < np.hypot(np.hypot(force.x, force.y), force.z) < 15.0
+                assert message.orientation_covariance[0] == -1.0
+            if connection.topic == "/odom":
+                assert (message.header.frame_id, message.child_frame_id) == ("odom", "laser")
+
+
 def test_map_and_places_are_exported(tmp_path: Path, cabin: str) -> None:
     command = ["simulate", "--house", cabin, "--export-map", str(tmp_path / "map.yaml")]
     assert main([*command, "--export-places", str(tmp_path / "places.yaml")]) == 0
@@ -127,6 +179,10 @@ def test_map_and_places_are_exported(tmp_path: Path, cabin: str) -> None:
         (["--one-bag", "--minutes", "3", "--out", "x"], "--one-bag with the protocol alone"),
         (["--minutes", "0.1", "--out", "x"], "expected time for at least one walk"),
         (["--export-map", "map.pgm"], "ends in .yaml"),
+        (["--house", "random:x", "--walks-csv", "x.csv"], "whole number after random:"),
+        (["--export-house", "x.yaml"], "a house drawn at random"),
+        (["--resident", "3", "--out", "x"], "--walks, --days or --minutes with --resident"),
+        (["--weekend", "--walks", "3", "--out", "x"], "expected --resident with --weekend"),
         (["--config", "missing.yaml", "--out", "x"], "cannot read missing.yaml"),
         (["--minutes", "5", "--start-hour", "25", "--out", "x"], "hour of the day"),
     ],

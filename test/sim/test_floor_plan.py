@@ -13,8 +13,8 @@ from svfm_ros.mapio import load_map
 from svfm_ros.sim.floor_plan import floor_plan
 from svfm_ros.sim.house import House
 from svfm_ros.sim.house_drawing import parse_drawing
-from svfm_ros.sim.raycast import RayCaster
 from svfm_ros.sim.routes import RouteBook
+from svfm_ros.sim.sensors.raycast import RayCaster
 from svfm_ros.sim.walker import simulate_habit
 
 HEIGHT = LidarConfig().height_m

@@ -9,9 +9,8 @@ from rooms import drawing
 
 from svfm_ros.errors import DataError, UsageError
 from svfm_ros.sim.clearance import clearance_grid
-from svfm_ros.sim.house import House, load_house
+from svfm_ros.sim.house import House, contains, distance_to_segments, load_house
 from svfm_ros.sim.house_drawing import parse_drawing
-from svfm_ros.sim.polygons import contains, distance_to_segments
 
 
 def test_the_paper_s_places_are_in_both_houses(any_house: House) -> None:

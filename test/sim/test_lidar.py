@@ -7,8 +7,8 @@ import pytest
 from rooms import distance_in_square, square_house, straight_walk
 
 from svfm_ros.config.sim_config import LidarConfig
-from svfm_ros.sim.lidar import Lidar
-from svfm_ros.sim.wearer_motion import Motion, motion_of
+from svfm_ros.sim.sensors.lidar import Lidar
+from svfm_ros.sim.wearer_motion import BodySway, Motion, motion_of
 from svfm_ros.types import Walk
 
 IDEAL = LidarConfig(noise=False, quantisation=False, drops=False, motion=False, shadow=False, sway=False)
@@ -123,21 +123,25 @@ def test_turning_during_a_sweep_turns_the_beams() -> None:
     assert scan.ranges == pytest.approx(distance_in_square(HALF, np.array([[1.0, 0.5]]), azimuth), abs=1e-5)
 
 
+def one_tilted_sweep(pitch_rad: float) -> np.ndarray:
+    """A sweep of someone who stands and leans forward by a fixed angle."""
+    config, motion = replace(IDEAL, sway=True), standing(1.0)
+    sway = BodySway(motion, config, 1.8, 0)
+    sway._lean = np.array([[pitch_rad] * 3, [0.0] * 3])
+    return Lidar(ROOM, config)._measure(motion, np.array([0]), sway, [RNG] * 2)[0]
+
+
 def test_a_tilted_plane_stretches_ranges() -> None:
     """Nose down by a fixed angle: straight ahead the range grows by 1/cos, to the sides not at all."""
-    lidar = Lidar(ROOM, replace(IDEAL, sway=True, sway_pitch_deg=0.0, sway_roll_deg=0.0, bounce_m=0.0))
     pitch = np.radians(10.0)
-    lean = np.zeros((2, 3))
-    lean[0] = pitch
-    ranges = lidar._measure(standing(1.0), np.array([0]), lean, [RNG] * 2)[0]
+    ranges = one_tilted_sweep(pitch)
     assert ranges[180] == pytest.approx(HALF / np.cos(pitch), rel=1e-6)
     assert ranges[90] == ranges[270] == pytest.approx(HALF, rel=1e-6)
 
 
 def test_a_strongly_tilted_plane_meets_the_floor_and_the_ceiling() -> None:
-    lidar = Lidar(ROOM, replace(IDEAL, sway=True, sway_pitch_deg=0.0, sway_roll_deg=0.0, bounce_m=0.0))
     pitch = np.radians(20.0)  # 4 m ahead the plane would be 1.46 m lower, below the floor
-    ranges = lidar._measure(standing(1.0), np.array([0]), np.array([[pitch] * 3, [0.0] * 3]), [RNG] * 2)[0]
+    ranges = one_tilted_sweep(pitch)
     assert ranges[180] == pytest.approx(1.2 / np.sin(pitch), rel=1e-6)
     assert ranges[0] == pytest.approx(1.2 / np.sin(pitch), rel=1e-6)  # 2.4 - 1.2 m up behind
 

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from rooms import box, distance_in_square, square_house
 
 from svfm_ros.sim.house import House, Solid
-from svfm_ros.sim.raycast import RayCaster
+from svfm_ros.sim.sensors.raycast import RayCaster
 
 inside = st.floats(-2.99, 2.99)
 angle = st.floats(-7.0, 7.0)

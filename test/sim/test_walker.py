@@ -14,9 +14,8 @@ from svfm_ros.clock import hours_of_day
 from svfm_ros.config.sim_config import HabitConfig, WalkerConfig
 from svfm_ros.errors import DataError, UsageError
 from svfm_ros.sim.gait import _drift, time_paths, walk_poses
-from svfm_ros.sim.house import House
+from svfm_ros.sim.house import House, contains, distance_to_segments
 from svfm_ros.sim.house_drawing import parse_drawing
-from svfm_ros.sim.polygons import contains, distance_to_segments
 from svfm_ros.sim.resident_habits import is_night, next_place_shares
 from svfm_ros.sim.routes import RouteBook
 from svfm_ros.sim.trips import LabelledWalk

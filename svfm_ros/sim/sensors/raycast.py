@@ -29,6 +29,13 @@ class Hits:
     distance_m: Array  # (N,), along the floor; inf where the ray meets nothing
     sine: Array  # (N,), of the angle between ray and surface, seen from above: 1 head-on, near 0 grazing
 
+    def replaced(self, rows: NDArray[np.bool_], others: "Hits") -> "Hits":
+        """The same hits, those of ``rows`` ``(N,)`` by others ``(N,)``."""
+        return Hits(
+            np.where(rows, others.distance_m, self.distance_m),
+            np.where(rows, others.sine, self.sine),
+        )
+
 
 class RayCaster:
     """Casts rays in one set of solids."""

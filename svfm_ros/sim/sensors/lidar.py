@@ -5,8 +5,7 @@ with the steps. Then the sensor adds what such sensors add: noise, steps, gaps, 
 Each effect draws from a stream of random numbers of its own: switching one off leaves the others as they were.
 """
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,8 +13,10 @@ from numpy.typing import NDArray
 from svfm_ros.clock import NS_PER_S
 from svfm_ros.config.sim_config import LidarConfig
 from svfm_ros.sim.house import House
-from svfm_ros.sim.raycast import RayCaster
-from svfm_ros.sim.wearer_motion import Motion
+from svfm_ros.sim.household import MovingBody, Pane
+from svfm_ros.sim.sensors.raycast import Hits, RayCaster
+from svfm_ros.sim.sensors.special_surfaces import Beams, at_cylinder, through_panes
+from svfm_ros.sim.wearer_motion import Attitude, BodySway, Motion
 from svfm_ros.types import Scan
 
 __all__ = ["Lidar"]
@@ -24,23 +25,21 @@ Array = NDArray[np.float64]
 
 _CHUNK = 200  # sweeps computed at once
 _QUANTUM_AT_M = 1.5  # the data sheet gives the step of the range at this distance
-_LEAN_KNOT_S = 2.0
-
-
-@dataclass(frozen=True, slots=True)
-class _Tilt:
-    """The sensor's plane at each beam: nose down, left side up, height. All ``(S, M)``."""
-
-    pitch_rad: Array
-    roll_rad: Array
-    height_m: Array
 
 
 class Lidar:
     """Turns a motion through a house into scans, frame ``laser``: x ahead, y to the left."""
 
-    def __init__(self, house: House, config: LidarConfig | None = None, step_hz: float = 1.8) -> None:
-        """``step_hz`` is the rhythm of the wearer's steps."""
+    def __init__(
+        self,
+        house: House,
+        config: LidarConfig | None = None,
+        step_hz: float = 1.8,
+        panes: Sequence[Pane] = (),
+        bodies: Sequence[MovingBody] = (),
+    ) -> None:
+        """``step_hz`` is the rhythm of the wearer's steps; ``panes`` and ``bodies`` are what else the beams meet."""
+        self._panes, self._bodies = panes, bodies
         self.config = config or LidarConfig()
         self._caster = RayCaster.of_house(house)
         self._step_hz = step_hz
@@ -62,11 +61,11 @@ class Lidar:
     def sweeps(self, motion: Motion, seed: int) -> Iterator[Scan]:
         """All sweeps of a motion, one after the other; the same seed gives the same scans."""
         streams = [np.random.default_rng([seed, 21, effect]) for effect in range(2)]
-        lean = self._lean_knots(motion, np.random.default_rng([seed, 22]))
+        sway = BodySway(motion, self.config, self._step_hz, seed)
         total = self.count(motion)
         for first in range(0, total, _CHUNK):
             numbers = np.arange(first, min(first + _CHUNK, total))
-            ranges = self._measure(motion, numbers, lean, streams)
+            ranges = self._measure(motion, numbers, sway, streams)
             for k, row in zip(numbers, ranges, strict=True):
                 yield self._scan(motion.start_ns + int(k) * self.period_ns, row)
 
@@ -77,13 +76,13 @@ class Lidar:
         return Scan(stamp_ns, ranges, -np.pi, self._angle_step, c.range_min_m, c.range_max_m, period_s, increment_s)
 
     def _measure(
-        self, motion: Motion, numbers: NDArray[np.int64], lean: Array, streams: list[np.random.Generator]
+        self, motion: Motion, numbers: NDArray[np.int64], sway: BodySway, streams: list[np.random.Generator]
     ) -> NDArray[np.float32]:
         """Ranges ``(S, N)`` of the sweeps of these numbers."""
         c = self.config
         period_s = self.period_ns / NS_PER_S
         t = numbers[:, None] * period_s + self._seen * (period_s / c.beams if c.motion else 0.0)  # (S, M)
-        ranges, sine = self._true_ranges(motion.poses_at(t), self._tilt(motion, t, lean))
+        ranges, sine = self._true_ranges(motion, t, sway.at(t))
         ranges = self._noisy(ranges, streams[0])
         ranges = self._quantised(ranges)
         lost = self._dropped(ranges, sine, streams[1])
@@ -92,8 +91,9 @@ class Lidar:
         sweeps[:, self._seen] = np.where(lost, np.inf, ranges)
         return sweeps
 
-    def _true_ranges(self, poses: Array, tilt: _Tilt) -> tuple[Array, Array]:
-        """Exact ranges and sines of incidence ``(S, M)`` for the pose and tilt of each beam."""
+    def _true_ranges(self, motion: Motion, t: Array, tilt: Attitude) -> tuple[Array, Array]:
+        """Exact ranges and sines of incidence ``(S, M)`` of beams taken at times ``t`` ``(S, M)``."""
+        poses = motion.poses_at(t)
         sp, cp = np.sin(tilt.pitch_rad), np.cos(tilt.pitch_rad)
         sr, cr = np.sin(tilt.roll_rad), np.cos(tilt.roll_rad)
         ca, sa = np.cos(self._angles), np.sin(self._angles)
@@ -101,31 +101,21 @@ class Lidar:
         ahead, left, up = cp * ca + sp * sr * sa, cr * sa, -sp * ca + cp * sr * sa
         level = np.hypot(ahead, left)
         azimuth = poses[..., 2] + np.arctan2(left, ahead)
-        hits = self._caster.cast(
-            poses[..., :2].reshape(-1, 2),
-            azimuth.ravel(),
-            tilt.height_m.ravel(),
-            (up / level).ravel(),
-            2.0 * self.config.range_max_m,
-        )
+        beams = Beams(poses[..., :2].reshape(-1, 2), azimuth.ravel(), tilt.height_m.ravel(), (up / level).ravel())
+        hits = self._meet(beams, motion.start_ns, t.ravel())
         shape = azimuth.shape
         return hits.distance_m.reshape(shape) / level, hits.sine.reshape(shape)
 
-    def _lean_knots(self, motion: Motion, rng: np.random.Generator) -> Array:
-        """The slow lean of the body, forward and sideways, every two seconds ``(2, L)``, radians."""
-        count = int(motion.duration_s / _LEAN_KNOT_S) + 2
-        return np.asarray(np.radians(self.config.lean_deg) * rng.standard_normal((2, count)))
-
-    def _tilt(self, motion: Motion, t: Array, lean: Array) -> _Tilt:
-        c = self.config
-        if not c.sway:
-            return _Tilt(np.zeros_like(t), np.zeros_like(t), np.full_like(t, c.height_m))
-        swing = motion.activity_at(t)
-        step = 2.0 * np.pi * self._step_hz * t
-        knots = _LEAN_KNOT_S * np.arange(lean.shape[1])
-        pitch = np.radians(c.sway_pitch_deg) * swing * np.sin(step) + np.interp(t, knots, lean[0])
-        roll = np.radians(c.sway_roll_deg) * swing * np.sin(0.5 * step) + np.interp(t, knots, lean[1])
-        return _Tilt(pitch, roll, c.height_m + c.bounce_m * swing * np.cos(step))
+    def _meet(self, beams: Beams, start_ns: int, t: Array) -> Hits:
+        """Where beams end: at the house, at whoever walks by, behind a mirror, nowhere beyond a window."""
+        longest_m = 2.0 * self.config.range_max_m
+        hits = self._caster.cast(*beams, longest_m)
+        seen = through_panes(self._panes, self._caster, beams, hits, longest_m) if self._panes else hits
+        for body in self._bodies:
+            nearer = at_cylinder(beams, body.positions(start_ns, t, beams.origins), body.radius_m, body.top_m)
+            first = nearer.distance_m < hits.distance_m
+            hits, seen = (h.replaced(first, nearer) for h in (hits, seen))
+        return seen
 
     def _noisy(self, ranges: Array, rng: np.random.Generator) -> Array:
         if not self.config.noise:

@@ -1,0 +1,1 @@
+"""What the wearer carries: a 2D LiDAR, an IMU, odometry; and the rays that the LiDAR casts."""
