@@ -17,8 +17,7 @@ from svfm_ros.forecasting.forecaster import Forecaster
 from svfm_ros.forecasting.scores import total_variation
 from svfm_ros.forecasting.walls import Walls
 from svfm_ros.sim.floor_plan import floor_plan
-from svfm_ros.sim.resident_habits import is_night
-from svfm_ros.sim.walker import ANCHOR, simulate_habit
+from svfm_ros.sim.walker import ANCHOR, is_night, simulate_habit
 from svfm_ros.targets import Check, at_least, at_most
 from svfm_ros.types import Walk, WalkWindows
 

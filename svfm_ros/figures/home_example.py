@@ -20,8 +20,7 @@ from svfm_ros.forecasting.forecaster import Forecaster
 from svfm_ros.forecasting.model_file import Footprints, WalkModelFile
 from svfm_ros.sim.floor_plan import floor_plan
 from svfm_ros.sim.house import House, load_house
-from svfm_ros.sim.resident_habits import is_night
-from svfm_ros.sim.walker import ANCHOR, simulate_habit, simulate_protocol
+from svfm_ros.sim.walker import ANCHOR, is_night, simulate_habit, simulate_protocol
 from svfm_ros.types import Place, Places, Walk, WalkWindows
 from svfm_ros.walks.windows import make_windows
 

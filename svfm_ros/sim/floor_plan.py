@@ -1,5 +1,6 @@
-"""The house as a map: what a LiDAR at a given height would come to know of it if it went everywhere."""
+"""The floor of a house as grids: the map that a LiDAR would draw of it, and the clearance for walkers."""
 
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -7,10 +8,14 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.ndimage import binary_dilation, label
 
 from svfm_ros.errors import DataError
-from svfm_ros.sim.house import House, contains
+from svfm_ros.sim.house import House, contains, distance_to_segments
 from svfm_ros.types import OccupancyGrid, Pose2
 
-__all__ = ["floor_plan"]
+__all__ = ["ClearanceGrid", "clearance_grid", "floor_plan"]
+
+Array = NDArray[np.float64]
+
+RESOLUTION_M = 0.05
 
 _BORDER_M = 0.25
 _ALL_AROUND = np.ones((3, 3), dtype=bool)
@@ -55,3 +60,48 @@ def _cell(x: ArrayLike, y: ArrayLike, left: float, low: float, resolution_m: flo
     """Row and column of points; a hair's breadth is added, so that walls on grid lines do not hang on rounding."""
     row = np.floor((np.asarray(y) - low) / resolution_m + 1e-6).astype(np.int64)
     return row, np.floor((np.asarray(x) - left) / resolution_m + 1e-6).astype(np.int64)
+
+
+@dataclass(frozen=True, slots=True)
+class ClearanceGrid:
+    """Distances at the nodes of a square grid; zero within things and outside the house."""
+
+    distance_m: Array  # (H, W), row 0 at the lowest y
+    x0: float
+    y0: float
+    resolution_m: float
+
+    def at(self, xy: Array) -> Array:
+        """Clearance at points ``(..., 2)``, interpolated between the nodes; zero outside the grid."""
+        height, width = self.distance_m.shape
+        u = np.clip((xy[..., 0] - self.x0) / self.resolution_m, 0.0, width - 1.001)
+        v = np.clip((xy[..., 1] - self.y0) / self.resolution_m, 0.0, height - 1.001)
+        i, j = v.astype(np.int64), u.astype(np.int64)
+        a, b = v - i, u - j
+        d = self.distance_m
+        low = d[i, j] * (1.0 - b) + d[i, j + 1] * b
+        high = d[i + 1, j] * (1.0 - b) + d[i + 1, j + 1] * b
+        return np.asarray(low * (1.0 - a) + high * a)
+
+    def nodes(self) -> Array:
+        """Coordinates of the nodes ``(H, W, 2)``."""
+        height, width = self.distance_m.shape
+        x = self.x0 + self.resolution_m * np.arange(width)
+        y = self.y0 + self.resolution_m * np.arange(height)
+        return np.stack(np.meshgrid(x, y), axis=-1)
+
+
+def clearance_grid(house: House, resolution_m: float = RESOLUTION_M) -> ClearanceGrid:
+    """Measure the floor of a house, once."""
+    x0, y0, x1, y1 = house.bounds()
+    x = np.arange(x0 - resolution_m, x1 + 2 * resolution_m, resolution_m)
+    y = np.arange(y0 - resolution_m, y1 + 2 * resolution_m, resolution_m)
+    points = np.stack(np.meshgrid(x, y), axis=-1).reshape(-1, 2)
+    obstacles = house.obstacles()
+    distance = np.zeros(len(points))
+    free = contains(house.rooms, points)
+    for solid in obstacles:
+        free &= ~contains(solid.outline, points)
+    segments = np.concatenate([s.segments() for s in obstacles])
+    distance[free] = distance_to_segments(points[free], segments)
+    return ClearanceGrid(distance.reshape(len(y), len(x)), float(x[0]), float(y[0]), resolution_m)

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from scipy.ndimage import gaussian_filter1d
 
 from svfm_ros.config.sim_config import WalkerConfig
-from svfm_ros.sim.paths import STOP_SPREAD
+from svfm_ros.sim.routes import STOP_SPREAD
 
 __all__ = ["PauseSpot", "TimedPaths", "WalkingStyle", "stand_still", "time_paths", "walk_poses"]
 

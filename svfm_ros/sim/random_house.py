@@ -17,7 +17,7 @@ from scipy.ndimage import label
 
 from svfm_ros import atomic_files
 from svfm_ros.errors import DataError, UsageError
-from svfm_ros.sim.clearance import clearance_grid
+from svfm_ros.sim.floor_plan import clearance_grid
 from svfm_ros.sim.furnish import DoorGap, Rect, Room, furnish
 from svfm_ros.sim.house import RANDOM, House
 from svfm_ros.sim.house_drawing import parse_drawing

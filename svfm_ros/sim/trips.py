@@ -13,8 +13,7 @@ from numpy.typing import NDArray
 from svfm_ros.clock import NS_PER_S
 from svfm_ros.config.sim_config import WalkerConfig
 from svfm_ros.sim.gait import TimedPaths, WalkingStyle, stand_still, time_paths, walk_poses
-from svfm_ros.sim.paths import STOP_SPREAD, draw_paths, draw_stops
-from svfm_ros.sim.routes import RouteBook
+from svfm_ros.sim.routes import STOP_SPREAD, RouteBook, draw_paths, draw_stops
 from svfm_ros.types import Walk
 
 __all__ = ["LabelledWalk", "Trip", "after_each_other", "exact_spots", "shifted_walks", "tour", "walk_all"]

@@ -8,7 +8,7 @@ import yaml
 from rooms import drawing
 
 from svfm_ros.errors import DataError, UsageError
-from svfm_ros.sim.clearance import clearance_grid
+from svfm_ros.sim.floor_plan import clearance_grid
 from svfm_ros.sim.house import House, contains, distance_to_segments, load_house
 from svfm_ros.sim.house_drawing import parse_drawing
 

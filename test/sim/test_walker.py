@@ -16,10 +16,16 @@ from svfm_ros.errors import DataError, UsageError
 from svfm_ros.sim.gait import _drift, time_paths, walk_poses
 from svfm_ros.sim.house import House, contains, distance_to_segments
 from svfm_ros.sim.house_drawing import parse_drawing
-from svfm_ros.sim.resident_habits import is_night, next_place_shares
 from svfm_ros.sim.routes import RouteBook
 from svfm_ros.sim.trips import LabelledWalk
-from svfm_ros.sim.walker import route_book, simulate_days, simulate_habit, simulate_protocol
+from svfm_ros.sim.walker import (
+    is_night,
+    next_place_shares,
+    route_book,
+    simulate_days,
+    simulate_habit,
+    simulate_protocol,
+)
 from svfm_ros.types import Walk
 
 PLAIN = WalkerConfig()
