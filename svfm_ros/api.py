@@ -280,7 +280,7 @@ class SlamResult:
 
 def run_slam(scans: "Iterable[Scan] | Path | str", resolution_m: float = 0.05) -> SlamResult:
     """Map and optimised trajectory from scans alone; ``Slam`` does the same scan by scan, live."""
-    from svfm_ros.config.raster_config import RasterConfig
+    from svfm_ros.config.slam_config import RasterConfig
     from svfm_ros.slam import offline
 
     source: Iterable[Scan] = read_scans(scans) if isinstance(scans, Path | str) else scans

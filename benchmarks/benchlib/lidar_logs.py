@@ -69,7 +69,7 @@ def loop_precision(run: SlamRun, corrected: Trajectory) -> float:
     """Share of the believed loops that agree with the corrected poses; NaN without loops."""
     pose = {int(s): p for s, p in zip(corrected.stamps_ns, corrected.poses, strict=True)}
     right = []
-    for loop in (loop for loop in run.loops if loop.believed):
+    for loop in (loop for loop in run.loops if loop.accepted):
         wanted = geometry.relative(pose[loop.from_ns], pose[loop.to_ns])
         off = geometry.relative(wanted, loop.T_from_to.as_array())
         right.append(np.hypot(off[0], off[1]) < _RIGHT_M and abs(np.degrees(off[2])) < _RIGHT_DEG)

@@ -23,8 +23,7 @@ from svfm_ros.errors import DataError, UsageError
 from svfm_ros.progress import progress
 
 if TYPE_CHECKING:
-    from svfm_ros.config.raster_config import RasterConfig
-    from svfm_ros.config.slam_config import SlamConfig
+    from svfm_ros.config.slam_config import RasterConfig, SlamConfig
     from svfm_ros.slam.offline import SlamRun
     from svfm_ros.sources import ScanSource
     from svfm_ros.types import OccupancyGrid, Scan
@@ -59,8 +58,7 @@ def run(args: argparse.Namespace) -> int:
 
 def _configs(args: argparse.Namespace) -> "tuple[SlamConfig, RasterConfig]":
     from svfm_ros.config.options import load_yaml
-    from svfm_ros.config.raster_config import RasterConfig
-    from svfm_ros.config.slam_config import SlamConfig
+    from svfm_ros.config.slam_config import RasterConfig, SlamConfig
 
     slam = load_yaml(SlamConfig, args.config) if args.config else SlamConfig()
     return slam, RasterConfig(resolution_m=args.resolution) if args.resolution is not None else RasterConfig()
@@ -131,7 +129,7 @@ def _summary(
         "path_m": float(np.hypot(*np.diff(poses[:, :2], axis=0).T).sum()),
         "map_m": [width * grid.resolution_m, height * grid.resolution_m],
         "loops_found": len(done.loops),
-        "loops_believed": sum(loop.believed for loop in done.loops),
+        "loops_accepted": sum(loop.accepted for loop in done.loops),
         "took_s": done.wall_s,
         "times_real_time": covered_s / max(done.wall_s, 1e-9),
         "scan_ms": {"median": median, "p99": late, "worst": worst},
@@ -169,7 +167,7 @@ def _report(args: argparse.Namespace, source: "ScanSource", summary: dict[str, A
         ("left out", left_out),
         ("recording", f"{summary['covered_s']:.1f} s, {summary['path_m']:.1f} m walked"),
         ("map", f"{size[0]:.1f} x {size[1]:.1f} m"),
-        ("loop closures", f"{summary['loops_believed']} believed of {summary['loops_found']}"),
+        ("loop closures", f"{summary['loops_accepted']} believed of {summary['loops_found']}"),
         ("took", f"{summary['took_s']:.1f} s, {summary['times_real_time']:.0f} times real time"),
         ("per scan", f"{ms['median']:.1f} ms median, {ms['p99']:.1f} at 99 %, {ms['worst']:.1f} worst"),
         ("written to", str(args.out)),

@@ -4,9 +4,8 @@ from dataclasses import dataclass, field
 
 from svfm_ros.config.forecast_config import ForecastConfig, PathTrainConfig, WalkModelConfig
 from svfm_ros.config.options import check, option
-from svfm_ros.config.raster_config import RasterConfig
 from svfm_ros.config.sim_config import SimConfig
-from svfm_ros.config.slam_config import SlamConfig
+from svfm_ros.config.slam_config import RasterConfig, SlamConfig
 from svfm_ros.config.walk_config import PlacesConfig, RecorderConfig, WindowsConfig
 
 __all__ = [

@@ -36,7 +36,7 @@ def draw_map(
     show_grid(axes, grid)
     faint = min(0.7, _FULL_LOOPS / max(len(loops), 1))  # many loops must not hide the way
     for loop in loops:
-        colour = _LOOP if loop.believed else _REFUSED
+        colour = _LOOP if loop.accepted else _REFUSED
         axes.plot(*zip(loop.from_xy, loop.to_xy, strict=True), color=colour, lw=0.8, alpha=faint, zorder=2)
     if len(poses):
         axes.plot(poses[:, 0], poses[:, 1], color=_PATH, lw=1.2, zorder=3)
@@ -71,8 +71,8 @@ def _legend(axes: Any, loops: Sequence[DrawnLoop]) -> None:
         Line2D([], [], color=_START, marker="o", ls="", label="start"),
         Line2D([], [], color=_END, marker="s", ls="", label="end"),
     ]
-    if any(loop.believed for loop in loops):
+    if any(loop.accepted for loop in loops):
         lines.append(Line2D([], [], color=_LOOP, label="loop closure"))
-    if not all(loop.believed for loop in loops):
-        lines.append(Line2D([], [], color=_REFUSED, label="loop, not believed"))
+    if not all(loop.accepted for loop in loops):
+        lines.append(Line2D([], [], color=_REFUSED, label="loop, rejected"))
     axes.legend(handles=lines, fontsize=7, loc="upper right", framealpha=0.9)

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from svfm_ros.config.raster_config import RasterConfig
+from svfm_ros.config.slam_config import RasterConfig
 from svfm_ros.slam.keyframes import KeyframeView
 from svfm_ros.slam.occupancy import MapRaster
 from svfm_ros.types import OccupancyGrid

@@ -11,9 +11,8 @@ from pathlib import Path
 from svfm_ros.errors import DataError, UsageError
 from svfm_ros.pipeline.tracking import Engine
 from svfm_ros.pipeline.worker import Worker
-from svfm_ros.slam.saved_state import SlamState, write_state
 from svfm_ros.slam.slam import Slam
-from svfm_ros.slam.state_file import read_state
+from svfm_ros.slam.state_file import SlamState, read_state, write_state
 
 __all__ = ["KeptMap", "MapMemory", "state_path"]
 
@@ -80,7 +79,7 @@ class MapMemory:
             return
         self._next_s, self._keyframes = time.monotonic() + self._period_s, engine.counters["keyframes"]
         self._next_if_grown_s = time.monotonic() + min(_GROWN_S, self._period_s)
-        if not engine.is_seeking:  # until the place is found the map is as it was
+        if not engine.is_relocalising:  # until the place is found the map is as it was
             self._worker.put((self._path if in_house_frame else _session(self._path), engine.state()))
 
     def _is_due(self, engine: Slam) -> bool:

@@ -14,8 +14,8 @@ from svfm_ros.pipeline.map_drawer import MapDrawer
 from svfm_ros.pipeline.tracking import Engine
 from svfm_ros.slam.keyframes import KeyframeView
 from svfm_ros.slam.localise import Localiser
-from svfm_ros.slam.saved_state import SlamState
 from svfm_ros.slam.slam import Slam
+from svfm_ros.slam.state_file import SlamState
 from svfm_ros.types import OccupancyGrid, Scan
 
 __all__ = ["Engines", "given_map", "keyframes_of", "warm_up"]

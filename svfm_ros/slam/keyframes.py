@@ -1,27 +1,28 @@
-"""Keyframes: the scans that the map is made of, their poses, and how far apart they are along the path.
+"""Keyframes: clouds, poses, links along the path and across loop closures.
 
-All clouds lie in one growing pool, so that compiled code can walk through many of them at once. Keyframes are linked
-along the path and across accepted loop closures; two of them are *near* when a short walk along links joins them. Near
-keyframes agree with each other well enough to be drawn into one local map; keyframes that merely lie at the same place
-after a long unclosed tour do not.
+All clouds share one array, for compiled code. Two keyframes are *near* when a short path along links joins them;
+near keyframes are consistent enough to form one local map, which keyframes at the same position after a long path
+without loop closure are not. A *chain* is a sequence of keyframes tracked without a break; a *piece* of the map is
+a set of chains joined by loop closures. Relative poses are known within a piece only.
 """
 
 import heapq
 from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from svfm_ros import geometry
-from svfm_ros.slam.growing_array import grown
 from svfm_ros.slam.preprocess import Cloud, filled
 from svfm_ros.types import Pose2
 
-__all__ = ["KeyframeView", "Keyframes", "MapView", "Pool"]
+__all__ = ["KeyframeView", "Keyframes", "MapView", "Pool", "grown"]
 
 Array = NDArray[np.float64]
 Ints = NDArray[np.int64]
+T = TypeVar("T", bound=np.generic)
 
 _LOOP_COST_M = 1.0
 
@@ -36,7 +37,7 @@ class Pool:
 
 @dataclass(frozen=True, slots=True)
 class KeyframeView:
-    """What the map is drawn from: a pose and the points seen from there."""
+    """A keyframe's pose and points, to draw the map from."""
 
     keyframe_id: int
     stamp_ns: int
@@ -46,18 +47,18 @@ class KeyframeView:
 
 @dataclass(frozen=True, slots=True)
 class MapView:
-    """The map as it was at one moment; later keyframes do not change it."""
+    """A snapshot of the map; keyframes added later do not change it."""
 
     pool: Pool
     poses: Array  # (K, 3)
     walked_m: Array  # (K,), length of the path up to each keyframe
-    progress: Array  # (K,), keyframes up to each, long steps counting more
-    doubts: Array  # (K, 2), sums of the steps' variances up to each keyframe: of place (m²) and of turn (rad²)
-    islands: Ints  # (K,), equal for keyframes whose relative pose is known
+    progress: Array  # (K,), keyframes up to each; a long step counts as several
+    variances: Array  # (K, 2), cumulative variances of the steps: position (m²) and heading (rad²)
+    pieces: Ints  # (K,), number of the piece of the map that each keyframe belongs to
 
 
 class Keyframes:
-    """Grows by one keyframe at a time; poses may be rewritten as a whole."""
+    """All keyframes; poses may be replaced as a whole."""
 
     def __init__(self, distance_m: float) -> None:
         """``distance_m`` is the usual distance between keyframes."""
@@ -67,9 +68,9 @@ class Keyframes:
         self._poses = np.empty((256, 3))
         self._walked_m = np.zeros(256)
         self._progress = np.zeros(256)
-        self._doubts = np.zeros((256, 2))
+        self._variances = np.zeros((256, 2))
         self._chains = np.zeros(256, dtype=np.int64)
-        self._islands = [0]  # by chain
+        self._pieces = [0]  # by chain
         self._links: list[dict[int, float]] = []
         self._loops: list[tuple[int, int]] = []
         self.stamps_ns: list[int] = []
@@ -78,12 +79,12 @@ class Keyframes:
     def restored(
         cls, distance_m: float, stamps_ns: Ints, view: MapView, chains: Ints, ways: Iterable[tuple[int, int]]
     ) -> "Keyframes":
-        """As they were once; ``ways`` are the links along the path, loops are yet to be set."""
+        """Keyframes from saved arrays; ``ways`` are the links along the path, loops are set afterwards."""
         self = cls(distance_m)
         self._points, self._starts = view.pool.points.copy(), view.pool.starts.copy()
-        self._poses, self._doubts, self._chains = view.poses.copy(), view.doubts.copy(), chains.copy()
+        self._poses, self._variances, self._chains = view.poses.copy(), view.variances.copy(), chains.copy()
         self._walked_m, self._progress = view.walked_m.copy(), view.progress.copy()
-        self._islands = list(range(int(chains.max(initial=0)) + 1))
+        self._pieces = list(range(int(chains.max(initial=0)) + 1))
         self._links = [{} for _ in stamps_ns]
         self.stamps_ns = [int(s) for s in stamps_ns]
         for a, b in ways:
@@ -105,43 +106,43 @@ class Keyframes:
 
     @property
     def progress(self) -> Array:
-        """Keyframes so far ``(K,)``, but a long step counts as as many as usually lie on it; a view."""
+        """Keyframes so far ``(K,)``, a step longer than usual counting as several; a view."""
         return self._progress[: len(self)]
 
     @property
-    def doubts(self) -> Array:
-        """Sums of the steps' variances up to each keyframe ``(K, 2)``: of place and of turn; a view."""
-        return self._doubts[: len(self)]
+    def variances(self) -> Array:
+        """Cumulative variances of the steps up to each keyframe ``(K, 2)``: position, heading; a view."""
+        return self._variances[: len(self)]
 
     @property
     def chains(self) -> Ints:
-        """Equal for keyframes that were tracked without a break ``(K,)``, counting up; a view."""
+        """Number of each keyframe's chain ``(K,)``, ascending; a view."""
         return self._chains[: len(self)]
 
     @property
-    def islands(self) -> Ints:
-        """Equal for keyframes whose relative pose is known ``(K,)``: one chain, or chains joined by a loop."""
-        return np.array(self._islands, dtype=np.int64)[self._chains[: len(self)]]
+    def pieces(self) -> Ints:
+        """Number of each keyframe's piece ``(K,)``: a chain, or chains joined by loops."""
+        return np.array(self._pieces, dtype=np.int64)[self._chains[: len(self)]]
 
     @property
-    def mainland(self) -> NDArray[np.bool_]:
-        """Which keyframes are on the largest island ``(K,)``."""
-        islands = self.islands
-        return np.asarray(islands == np.argmax(np.bincount(islands, minlength=1)))
+    def in_largest_piece(self) -> NDArray[np.bool_]:
+        """Which keyframes belong to the largest piece ``(K,)``."""
+        pieces = self.pieces
+        return np.asarray(pieces == np.argmax(np.bincount(pieces, minlength=1)))
 
     @property
     def pool(self) -> Pool:
-        """All points so far; views that stay as they are when keyframes are added."""
+        """All points so far; views that later keyframes do not change."""
         used = self._starts[len(self)]
         return Pool(self._points[:used], self._starts[: len(self) + 1])
 
     def add(
-        self, stamp_ns: int, cloud: Cloud, T_map_keyframe: Array, *, before: int | None, doubt: Array | None = None
+        self, stamp_ns: int, cloud: Cloud, T_map_keyframe: Array, *, before: int | None, variance: Array | None = None
     ) -> int:
         """Append a keyframe; returns its id, which counts from zero.
 
-        ``before`` is the one that the sensor came from; without it a new chain begins, an island until a loop joins it.
-        ``doubt`` (2,) holds the variances of the step: of place, in its least sure direction, and of turn.
+        ``before`` is the reference keyframe that the sensor came from; without it a new chain begins.
+        ``variance`` (2,) is that of the step: position along its least certain direction, and heading.
         """
         cloud = filled(cloud)
         k, used = len(self), int(self._starts[len(self)])
@@ -153,11 +154,11 @@ class Keyframes:
         self._starts[k + 1] = used + len(cloud)
         self._poses[k] = T_map_keyframe
         self._walked_m, self._chains = grown(self._walked_m, k + 1), grown(self._chains, k + 1)
-        self._doubts = grown(self._doubts, k + 1)
-        self._doubts[k] = (self._doubts[k - 1] if k else 0.0) + (0.0 if doubt is None else doubt)
+        self._variances = grown(self._variances, k + 1)
+        self._variances[k] = (self._variances[k - 1] if k else 0.0) + (0.0 if variance is None else variance)
         if before is None and k:
-            self._islands.append(len(self._islands))
-        self._chains[k] = len(self._islands) - 1
+            self._pieces.append(len(self._pieces))
+        self._chains[k] = len(self._pieces) - 1
         self._walked_m[k] = self._walked_m[k - 1] if k else 0.0
         self._progress = grown(self._progress, k + 1)
         self._progress[k] = self._progress[k - 1] + 1.0 if k else 0.0
@@ -174,20 +175,20 @@ class Keyframes:
         self._links[a][b] = self._links[b][a] = length_m
 
     def set_loops(self, pairs: Iterable[tuple[int, int]]) -> None:
-        """Replace all links across loops by these; passing one costs as much as a metre of path."""
+        """Replace all links across loops; each has a length of one metre."""
         for a, b in self._loops:
             self._links[a].pop(b, None)
             self._links[b].pop(a, None)
         self._loops = [(a, b) for a, b in pairs if b not in self._links[a]]
         for a, b in self._loops:
             self._link(a, b, _LOOP_COST_M)
-        self._join_islands()
+        self._join_pieces()
 
-    def _join_islands(self) -> None:
-        self._islands = list(range(len(self._islands)))
+    def _join_pieces(self) -> None:
+        self._pieces = list(range(len(self._pieces)))
         for a, b in self._loops:
-            one, other = (self._islands[int(self._chains[k])] for k in (a, b))
-            self._islands = [min(one, other) if i in (one, other) else i for i in self._islands]
+            one, other = (self._pieces[int(self._chains[k])] for k in (a, b))
+            self._pieces = [min(one, other) if i in (one, other) else i for i in self._pieces]
 
     def chain_start(self, k: int) -> int:
         """The first keyframe of k's chain."""
@@ -199,9 +200,9 @@ class Keyframes:
         return KeyframeView(k, self.stamps_ns[k], Pose2.from_array(self._poses[k]), points)
 
     def snapshot(self) -> MapView:
-        """The map as it is now, for others to look at."""
+        """A snapshot of the map, for another thread."""
         return MapView(
-            self.pool, self.poses.copy(), self.walked_m.copy(), self.progress.copy(), self.doubts.copy(), self.islands
+            self.pool, self.poses.copy(), self.walked_m.copy(), self.progress.copy(), self.variances.copy(), self.pieces
         )
 
     def near(self, k: int, most: int, walk_m: float, reach_m: float) -> Ints:
@@ -223,9 +224,18 @@ class Keyframes:
         return np.array(sorted(found), dtype=np.int64)
 
     def rewrite(self, poses: Array) -> None:
-        """New poses of the first keyframes; later ones keep their place behind the last of them."""
+        """New poses of the first keyframes; later ones move rigidly with the last of them."""
         n, k = len(poses), len(self)
         if n < k:
             behind = geometry.relative(self._poses[n - 1], self._poses[n:k])
             self._poses[n:k] = geometry.compose(poses[-1], behind)
         self._poses[:n] = poses
+
+
+def grown(array: NDArray[T], rows: int) -> NDArray[T]:
+    """The array itself if it has that many rows, else a copy of at least twice its length; old views stay valid."""
+    if rows <= len(array):
+        return array
+    longer = np.empty((max(rows, 2 * len(array)), *array.shape[1:]), dtype=array.dtype)
+    longer[: len(array)] = array
+    return longer

@@ -1,8 +1,8 @@
-"""The occupancy grid, drawn from scans at their optimised poses.
+"""Occupancy grid from scans at their optimised poses.
 
-Each cell counts the scans that saw an echo in it and those that looked through it. Counts can be taken back exactly,
-which clamped probabilities cannot: when a loop closure moves some poses, only their scans are wiped out and drawn
-again. Log-odds follow from the counts when a grid is asked for.
+Each cell counts the scans with an echo in it and those that passed through it. Counts can be subtracted exactly, which
+clamped log-odds cannot: when a loop closure moves some poses, only their scans are removed and drawn again. The
+probabilities are computed from the counts by ``grid()``.
 """
 
 import math
@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from svfm_ros import geometry
 from svfm_ros.compiled import kernel
-from svfm_ros.config.raster_config import RasterConfig
+from svfm_ros.config.slam_config import RasterConfig
 from svfm_ros.types import OccupancyGrid, Pose2, Scan
 
 __all__ = ["MapRaster", "echoes", "render_map"]
@@ -24,7 +24,7 @@ Counts = NDArray[np.int32]
 
 _MARGIN_CELLS = 64  # the grid grows in steps of this, so that it does so seldom
 _LEVER_M = 5.0  # a turn moves what is this far away
-_MOST_CELLS = 400_000_000  # a pose gone astray must not take all memory
+_MOST_CELLS = 400_000_000  # limit of memory, should a pose be far off
 
 
 @dataclass(slots=True)
@@ -34,7 +34,7 @@ class _Drawn:
 
 
 class MapRaster:
-    """A grid that scans are put into, moved within and taken out of, each under a key of its own."""
+    """A grid to which scans are added, moved and removed, each under its own key."""
 
     def __init__(self, config: RasterConfig | None = None) -> None:
         self.config = config or RasterConfig()
@@ -59,13 +59,13 @@ class MapRaster:
             self._scans[key] = drawn
 
     def remove(self, key: int) -> None:
-        """Wipe a scan out, if it is there."""
+        """Remove a scan, if it is there."""
         drawn = self._scans.pop(key, None)
         if drawn is not None:
             self._draw(drawn, -1)
 
     def move(self, poses: Mapping[int, Pose2]) -> int:
-        """Draw anew the scans whose pose moved by half a cell or more; returns how many those were."""
+        """Draw again the scans whose pose moved by half a cell or more; returns how many those were."""
         moved = 0
         for key, T_map_base in poses.items():
             drawn = self._scans.get(key)
@@ -77,7 +77,7 @@ class MapRaster:
         return moved
 
     def grid(self) -> OccupancyGrid:
-        """The map as it stands; cells no beam reached are NaN. Only the part that was seen is given."""
+        """The current map, cropped to the observed part; cells that no beam reached are NaN."""
         hits, misses = self._counts[..., 0], self._counts[..., 1]
         seen = (hits > 0) | (misses > 0)
         rows, columns = np.flatnonzero(seen.any(axis=1)), np.flatnonzero(seen.any(axis=0))
@@ -101,7 +101,7 @@ class MapRaster:
         return way >= 0.5 * self.config.resolution_m
 
     def _draw(self, drawn: _Drawn, sign: int) -> bool:
-        """Add a scan to the counts, or take it away; false where it lies too far off to be drawn."""
+        """Add a scan to the counts (sign 1) or subtract it (-1); false if the grid would become too large."""
         c, s = math.cos(drawn.pose[2]), math.sin(drawn.pose[2])
         ends = drawn.points.astype(np.float64) @ np.array([[c, s], [-s, c]]) + drawn.pose[:2]  # (N, 2)
         cells_m = self.config.resolution_m
@@ -151,7 +151,7 @@ def render_map(
 
 
 def echoes(scan: Scan, range_max_m: float, twist: Array | None = None) -> Array:
-    """Echoes ``(N, 2)`` in the sensor's frame at the first beam; beams without one say nothing about what is free.
+    """Echoes ``(N, 2)`` in the sensor's frame at the first beam; beams without an echo are left out.
 
     ``twist`` (3,) is the sensor's motion during the sweep: vx, vy, omega per second, in its own axes.
     """
@@ -168,7 +168,7 @@ def echoes(scan: Scan, range_max_m: float, twist: Array | None = None) -> Array:
 
 @kernel
 def _cast(counts: Counts, mark: Counts, stamp: int, start: Array, ends: Array, sign: int) -> None:
-    """Count echoes, then the cells between the sensor and each echo; every cell once a scan, echoes first."""
+    """Count echoes, then the cells between the sensor and each echo; each cell once per scan, echoes first."""
     for n in range(len(ends)):
         x, y = int(np.floor(ends[n, 0])), int(np.floor(ends[n, 1]))
         if mark[y, x] != stamp:

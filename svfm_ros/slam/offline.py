@@ -1,4 +1,4 @@
-"""SLAM over a whole recording at a desk: the same ``Slam`` as live, scan after scan, with the time each took."""
+"""SLAM over a whole recording: the same ``Slam`` as live, with the time that each scan took."""
 
 import time
 from collections.abc import Callable, Iterable, Iterator
@@ -7,8 +7,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from svfm_ros.config.raster_config import RasterConfig
-from svfm_ros.config.slam_config import SlamConfig
+from svfm_ros.config.slam_config import RasterConfig, SlamConfig
 from svfm_ros.slam.occupancy import MapRaster, echoes
 from svfm_ros.slam.slam import Slam
 from svfm_ros.slam.trajectory import Trajectory
@@ -22,11 +21,11 @@ Array = NDArray[np.float64]
 
 @dataclass(frozen=True, slots=True)
 class DrawnLoop:
-    """A loop closure as it shows on the map, and what it claims."""
+    """A loop closure as drawn on the map, with its constraint."""
 
     from_xy: tuple[float, float]
     to_xy: tuple[float, float]
-    believed: bool
+    accepted: bool
     from_ns: int
     to_ns: int
     T_from_to: Pose2
@@ -34,16 +33,16 @@ class DrawnLoop:
 
 @dataclass(frozen=True, slots=True)
 class SlamRun:
-    """All that one run over a recording gave."""
+    """Result of SLAM over one recording."""
 
     trajectory: Trajectory  # optimised, every scan that was placed
-    live: Trajectory  # as it was known when each scan came
+    live: Trajectory  # the pose that was known when each scan arrived
     loops: tuple[DrawnLoop, ...]
     counters: dict[str, int]
     scan_s: Array  # (N,), seconds spent on each scan
     finish_s: float
-    reasons: dict[str, int] = field(default_factory=dict)  # why scans were left out, how often
-    covariance: dict[int, Array] = field(default_factory=dict)  # stamp of a placed scan to that of its pose (3, 3)
+    reasons: dict[str, int] = field(default_factory=dict)  # why scans were not placed, and how many
+    covariance: dict[int, Array] = field(default_factory=dict)  # (3, 3) of the pose of each placed scan, by its stamp
 
     @property
     def wall_s(self) -> float:
@@ -57,7 +56,7 @@ def run_slam(
     on_scan: Callable[[Scan, float], None] | None = None,
     slam: Slam | None = None,
 ) -> SlamRun:
-    """SLAM over all scans; ``on_scan(scan, seconds so far)`` is called after each. ``slam`` may be one made before."""
+    """SLAM over all scans; ``on_scan(scan, seconds so far)`` is called after each. ``slam`` may be passed in."""
     slam = slam or Slam(config)
     seconds: list[float] = []
     live_ns: list[int] = []
@@ -97,7 +96,7 @@ def draw_grid(scans: Iterable[Scan], trajectory: Trajectory, config: RasterConfi
 
 
 def seen_points(scans: Iterable[Scan], trajectory: Trajectory, range_max_m: float = 30.0) -> dict[int, Array]:
-    """What each placed scan saw, by its stamp: ``(N, 2)`` in the sensor's frame, motion during the sweep taken out."""
+    """Echoes of each placed scan, by its stamp: ``(N, 2)`` in the sensor's frame, motion during the sweep taken out."""
     return {scan.stamp_ns: echoes(scan, range_max_m, twist) for scan, _, twist in _placed(scans, trajectory)}
 
 
@@ -120,6 +119,6 @@ def _loops(slam: Slam) -> tuple[DrawnLoop, ...]:
         a, b = views.get(loop.constraint.from_id), views.get(loop.constraint.to_id)
         if a is not None and b is not None:
             start, end = a.T_map_keyframe, b.T_map_keyframe
-            claim = loop.constraint.T_from_to
-            drawn.append(DrawnLoop((start.x, start.y), (end.x, end.y), loop.believed, a.stamp_ns, b.stamp_ns, claim))
+            measured = loop.constraint.T_from_to
+            drawn.append(DrawnLoop((start.x, start.y), (end.x, end.y), loop.accepted, a.stamp_ns, b.stamp_ns, measured))
     return tuple(drawn)

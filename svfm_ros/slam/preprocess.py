@@ -1,4 +1,4 @@
-"""From a raw sweep to a cloud: gates, undistortion, surface normals, thinning that keeps far and sparse structure."""
+"""From a raw scan to a cloud: range gates, motion undistortion, surface normals, thinning along the contour."""
 
 from dataclasses import dataclass
 
@@ -13,19 +13,19 @@ __all__ = ["Cloud", "cloud_from_scan", "filled", "undistorted"]
 
 Array = NDArray[np.float64]
 
-_NORMAL_BEAMS = 8  # neighbours to either side that may speak for a normal
+_NORMAL_BEAMS = 8  # neighbours on either side used for a normal
 _NORMAL_RADIUS_M = 0.12
-GRAZING = 0.5  # length of a normal that only beams far apart speak for; others have length 1
+GRAZING = 0.5  # length of a normal estimated from beams far apart; others have length 1
 _GRAZING_M, _GRAZING_SPREAD_M = 4.0, 0.02
 _GAP_M, _WIDEST_GAP_M = 0.08, 2.0  # gaps on a wall are filled to the first, if not wider than the second
-_FLATNESS = 0.15  # least over greatest spread of the neighbours; above it there is no line to speak of
+_FLATNESS = 0.15  # least over greatest spread of the neighbours; above it the points form no line
 
 
 @dataclass(frozen=True, slots=True)
 class Cloud:
     """Points of one scan in the sensor's frame at the time of its first beam.
 
-    A normal faces the sensor; it is (0, 0) where the neighbourhood is no line. ``times_s`` counts from the first beam.
+    A normal faces the sensor; it is (0, 0) where the neighbours form no line. ``times_s`` counts from the first beam.
     """
 
     points: Array  # (N, 2)
@@ -110,7 +110,7 @@ def _line_through(points: Array, i: int, first: int, last: int, radius: float) -
 
 @kernel
 def _normals(points: Array, spacing: Array) -> Array:
-    """From close neighbours; where beams graze a wall and lie far apart, from the next beams, if they form a line."""
+    """From close neighbours; at grazing incidence, where beams lie far apart, from two beams on either side."""
     n = len(points)
     normals = np.zeros((n, 2))
     for i in range(n):
@@ -132,7 +132,7 @@ def _normals(points: Array, spacing: Array) -> Array:
 
 @kernel
 def _unit_scale(nx: float, ny: float, count: int) -> float:
-    """Factor that makes a sum of normals one again; 0 where they contradict each other."""
+    """Factor that normalises a sum of normals; 0 where they disagree."""
     length = np.sqrt(nx * nx + ny * ny)
     if length < 0.45 * count:
         return 0.0
@@ -168,7 +168,7 @@ def _thin(points: Array, normals: Array, times: Array, step: float, most: int) -
 
 @kernel
 def _on_one_wall(points: Array, normals: Array, i: int, widest: float) -> bool:
-    """Whether the way from point i to the next runs along both their surfaces."""
+    """Whether the segment from point i to the next runs along both their surfaces."""
     dx, dy = points[i + 1, 0] - points[i, 0], points[i + 1, 1] - points[i, 1]
     length = np.sqrt(dx * dx + dy * dy)
     a, b = np.hypot(normals[i, 0], normals[i, 1]), np.hypot(normals[i + 1, 0], normals[i + 1, 1])

@@ -1,4 +1,4 @@
-"""The door for scans: what cannot be used is turned away with a reason, and counted."""
+"""Checks scans before use; those that cannot be used are counted, with a reason."""
 
 import math
 from collections import Counter

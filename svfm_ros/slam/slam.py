@@ -1,8 +1,8 @@
-"""SLAM from scans alone. ``Slam.add_scan`` tells the whole algorithm; each step has a file of its own.
+"""SLAM from 2D scans. ``Slam.add_scan`` is the whole algorithm; each step has its own file.
 
-The pose of a scan is kept relative to its keyframe, so that a correction of the keyframes corrects every scan. When
-tracking is lost for good, a new chain of keyframes begins: an island, whose place in the map is not known until a loop
-closure joins it. Scans of islands that were never joined are left out of the trajectory and of the map.
+The pose of a scan is stored relative to its reference keyframe, so that a correction of the keyframes corrects every
+scan. When tracking is lost, a new chain of keyframes begins, whose pose in the map is unknown until a loop closure
+joins it. Chains that were never joined are left out of the trajectory and of the map.
 """
 
 from collections import Counter
@@ -14,41 +14,40 @@ from numpy.typing import NDArray
 from svfm_ros import geometry
 from svfm_ros.clock import NS_PER_S
 from svfm_ros.config.slam_config import SlamConfig
-from svfm_ros.slam.backend import Backend
+from svfm_ros.slam.backend import Backend, GraphRecord
 from svfm_ros.slam.keyframes import Keyframes, KeyframeView, MapView, Pool
-from svfm_ros.slam.loops.loop_candidates import Query
-from svfm_ros.slam.loops.relocalise import LastSeen, Seeker
+from svfm_ros.slam.loops.loop_candidates import LoopQuery
+from svfm_ros.slam.loops.relocalise import LastPose, Relocaliser
 from svfm_ros.slam.loops.submap import Submaps, SubmapSpan
 from svfm_ros.slam.mapper import Correction, Loop
 from svfm_ros.slam.matching.local_map import LocalMap, build_local_map, build_whole_map, merged_cloud
-from svfm_ros.slam.matching.pose_covariance import doubt_of, is_leap, step_information, turned
+from svfm_ros.slam.matching.pose_covariance import is_break, step_information, turned, worst_variances
 from svfm_ros.slam.motion_model import MotionHint
-from svfm_ros.slam.pending_jobs import Ledger
 from svfm_ros.slam.preprocess import Cloud, cloud_from_scan
-from svfm_ros.slam.reference_keyframe import asks_for_keyframe, familiar_keyframe, tie_to_old
+from svfm_ros.slam.reference_keyframe import familiar_keyframe, needs_keyframe, relocalisation_constraint
 from svfm_ros.slam.scan_gate import ScanGate
 from svfm_ros.slam.state_file import SlamState
 from svfm_ros.slam.tracker import Tracker
 from svfm_ros.slam.trajectory import History, Trajectory
 from svfm_ros.types import Constraint, MatchResult, Pose2, Scan, SlamUpdate
 
-__all__ = ["Slam", "small_map"]
+__all__ = ["Slam", "odometry_only"]
 
 Array = NDArray[np.float64]
 
 _FEWEST_POINTS = 20
 _LOCAL_REACH_M = 25.0
-_LATELY_CELL_M = 0.1
-_FREE = 15  # so many of the newest near keyframes tell which space is free
-_ODOMETRY_FLOOR = np.array([0.01, 0.01, 0.002])  # no step is trusted more than this: m, m, rad
-_FEWEST_KEYFRAMES = 3  # that a question is made of
-_SEEK_M = 15.0  # after such a way in vain, the sensor is somewhere else
-_NO_IDEA = np.array([100.0, 100.0, 10.0])  # m, m, rad
-_LOST_SCANS, _LOST_S = 3, 1.0  # lost for so many scans and so long: lost for good
+_RECENT_CELL_M = 0.1
+_FREE = 15  # free space of the local map is drawn from this many of its newest keyframes
+_ODOMETRY_FLOOR = np.array([0.01, 0.01, 0.002])  # least standard deviations of a step: m, m, rad
+_FEWEST_KEYFRAMES = 3  # of a loop query
+_RELOCALISE_M = 15.0  # path length after which relocalisation is given up
+_UNKNOWN_SPREAD = np.array([100.0, 100.0, 10.0])  # m, m, rad
+_LOST_SCANS, _LOST_S = 3, 1.0  # after so many lost scans and so long, a new chain begins
 
 
 class Slam:
-    """Scans in, poses and a map out. ``background`` closes loops in a thread: for live use."""
+    """Scans in, poses and keyframes out. ``background`` searches loops in a thread, for live use."""
 
     def __init__(self, config: SlamConfig | None = None, *, background: bool = False) -> None:
         self.config = config or SlamConfig()
@@ -62,73 +61,75 @@ class Slam:
         self._backend = Backend(self.config, background)
         self._local: LocalMap | None = None
         self._near = np.empty(0, dtype=np.int64)
-        self._footing = 0  # the keyframe that scans are tied to
-        self._ledger = Ledger()
-        self._seeker: Seeker | None = None  # after a restart, while the place in the old map is not known
+        self._reference = 0  # keyframe that scans refer to
+        self._record = GraphRecord()
+        self._relocaliser: Relocaliser | None = None  # after a restart, while the pose in the old map is unknown
         self._placed_ns = 0
-        self._next_question = 0.0
+        self._next_query = 0.0
 
     @classmethod
     def resumed(cls, state: SlamState, config: SlamConfig | None = None, *, background: bool = False) -> "Slam":
-        """Go on with a map from before; the first scans are looked for in all of it."""
+        """Continue with a saved map; the first scans are relocalised in it."""
         self = cls(config, background=background)
         if not len(state):
             return self
         view = MapView(
-            Pool(state.points, state.starts), state.poses, state.walked_m, state.progress, state.doubts, state.chains
+            Pool(state.points, state.starts), state.poses, state.walked_m, state.progress, state.variances, state.chains
         )
-        ways = [(c.from_id, c.to_id) for c in state.steps if not is_leap(c) or _in_one_chain(state.chains, c)]
+        ways = [(c.from_id, c.to_id) for c in state.steps if not is_break(c) or _in_one_chain(state.chains, c)]
         self._keyframes = Keyframes.restored(self.config.keyframe_distance_m, state.stamps_ns, view, state.chains, ways)
         self._history = History.restored(state.scan_stamps_ns, state.scan_keyframes, state.scan_poses)
-        self._footing = len(state) - 1
+        self._reference = len(state) - 1
         self._submaps.restore(len(state.spans), [(int(k), float(state.progress[k])) for k in state.open_submaps])
-        self._ledger.steps, self._ledger.spans = list(state.steps), list(state.spans)
-        self._ledger.loops = [loop.constraint for loop in state.loops]
+        self._record.steps, self._record.spans = list(state.steps), list(state.spans)
+        self._record.loops = [loop.constraint for loop in state.loops]
         self._adopt_loops(state.loops)
-        self._hand_over(query=None)
-        target = build_whole_map(self._keyframes.pool, self._keyframes.poses, np.flatnonzero(self._keyframes.mainland))
-        near = LastSeen(self.pose, int(state.scan_stamps_ns[-1])) if len(state.scan_stamps_ns) else None
-        self._seeker = Seeker(target, lambda: small_map(self.config), near)
+        self._submit(query=None)
+        target = build_whole_map(
+            self._keyframes.pool, self._keyframes.poses, np.flatnonzero(self._keyframes.in_largest_piece)
+        )
+        near = LastPose(self.pose, int(state.scan_stamps_ns[-1])) if len(state.scan_stamps_ns) else None
+        self._relocaliser = Relocaliser(target, lambda: odometry_only(self.config), near)
         return self
 
     @property
-    def is_seeking(self) -> bool:
-        """Whether the place in the map of before is not known yet."""
-        return self._seeker is not None
+    def is_relocalising(self) -> bool:
+        """Whether the pose in the saved map is still unknown."""
+        return self._relocaliser is not None
 
     def state(self) -> SlamState:
-        """All that is needed to go on later. Quick; what it holds does not change any more."""
+        """A snapshot from which ``resumed`` continues; quick."""
         keyframes, view = self._keyframes, self._keyframes.snapshot()
         return SlamState(
             *(view.pool.points, view.pool.starts, view.poses, np.array(keyframes.stamps_ns, dtype=np.int64)),
-            *(view.walked_m, view.progress, view.doubts, keyframes.chains.copy()),
+            *(view.walked_m, view.progress, view.variances, keyframes.chains.copy()),
             *self._history.rows(),
             open_submaps=np.array(self._submaps.open, dtype=np.int64),
-            spans=tuple(self._ledger.spans),
-            steps=tuple(self._ledger.steps),
+            spans=tuple(self._record.spans),
+            steps=tuple(self._record.steps),
             loops=self.loops,
         )
 
     def add_scan(self, scan: Scan, hint: MotionHint | None = None) -> SlamUpdate:
-        """Place one scan; bad data is turned away with a reason, never with an exception."""
+        """Localise and map one scan; bad data is rejected with a reason, never with an exception."""
         self.counters["scans"] += 1
         correction = self._correct()
         fault = self._gate.fault(scan)
         if fault:
-            return self._left_out(scan, fault, correction)
+            return self._rejected(scan, fault, correction)
         cloud = cloud_from_scan(scan, self._tracker.motion.twist, self.config)
         if len(cloud) < _FEWEST_POINTS:
             self.counters["few_echoes"] += 1
-            return self._left_out(scan, f"only {len(cloud)} usable points in {len(scan.ranges)} beams", correction)
+            return self._rejected(scan, f"only {len(cloud)} usable points in {len(scan.ranges)} beams", correction)
         note = self._gate.passed(scan)
-        if self._seeker is not None:
-            return self._seek(self._seeker, scan, cloud, hint)
+        if self._relocaliser is not None:
+            return self._relocalise(self._relocaliser, scan, cloud, hint)
         if self._local is None:
             return self._begin(scan, cloud, note)
         previous, gap_s = self.pose, max(0.0, (scan.stamp_ns - self._placed_ns) / NS_PER_S)
         tracked = self._tracker.track(cloud, self._local, previous, gap_s, hint)
         if self._tracker.is_lost(tracked.match):
-            return self._lose(scan, cloud, tracked.match, gap_s, correction)
+            return self._handle_loss(scan, cloud, tracked.match, gap_s, correction)
         self._tracker.accept(tracked.match, previous, gap_s)
         is_keyframe = self._place(scan, tracked.cloud, tracked.match)
         return self._update(scan, tracked.match, note, correction, is_keyframe)
@@ -141,111 +142,111 @@ class Slam:
         return self._history.last(self._keyframes.poses)
 
     def finish(self) -> None:
-        """Close what is open, wait for the work beside, settle the graph a last time."""
+        """Wait for pending jobs and optimise the pose graph a last time."""
         if not len(self._keyframes):
             self._backend.close()
             return
-        self._hand_over(query=None, last_one=True)
+        self._submit(query=None, must_optimise=True)
         self._backend.close()
         self._correct()
-        self.counters["islands_left_out"] = len(np.unique(self._keyframes.islands)) - 1
-        self.counters["scans_left_out_with_islands"] = len(self._history) - len(self.trajectory())
+        self.counters["pieces_left_out"] = len(np.unique(self._keyframes.pieces)) - 1
+        self.counters["scans_in_pieces_left_out"] = len(self._history) - len(self.trajectory())
 
     def trajectory(self) -> Trajectory:
-        """Optimised poses of every scan placed so far, those of the largest island."""
+        """Optimised poses of all scans in the largest piece of the map."""
         if not len(self._keyframes):
             return Trajectory(np.empty(0, dtype=np.int64), np.empty((0, 3)))
-        return self._history.trajectory(self._keyframes.poses, self._keyframes.mainland)
+        return self._history.trajectory(self._keyframes.poses, self._keyframes.in_largest_piece)
 
     def keyframes(self) -> list[KeyframeView]:
-        """Keyframes of the largest island with their optimised poses and their points: what the map is drawn from."""
-        return [self._keyframes.view(int(k)) for k in np.flatnonzero(self._keyframes.mainland)]
+        """Keyframes of the largest piece of the map, with optimised poses and points."""
+        return [self._keyframes.view(int(k)) for k in np.flatnonzero(self._keyframes.in_largest_piece)]
 
-    def lately(self, most: int) -> Cloud:
-        """What the newest keyframes of the chain saw, as one cloud in the frame of the newest scan."""
+    def recent_cloud(self, most: int) -> Cloud:
+        """The points of the newest keyframes of the chain as one cloud in the frame of the newest scan."""
         newest = len(self._keyframes) - 1
         first = max(newest + 1 - most, self._keyframes.chain_start(newest))
         ids, here = np.arange(first, newest + 1), geometry.relative(self.pose.as_array(), self._keyframes.poses)
-        return merged_cloud(self._keyframes.pool, here, ids, np.zeros(2), self.config.range_max_m, _LATELY_CELL_M)
+        return merged_cloud(self._keyframes.pool, here, ids, np.zeros(2), self.config.range_max_m, _RECENT_CELL_M)
 
     def walked_m(self) -> float:
-        """How far the sensor came since the chain of the newest keyframe began."""
+        """Path length of the current chain in metres."""
         newest = len(self._keyframes) - 1
         return float(self._keyframes.walked_m[newest] - self._keyframes.walked_m[self._keyframes.chain_start(newest)])
 
     # ---- the steps of add_scan
 
     def _begin(self, scan: Scan, cloud: Cloud, note: str) -> SlamUpdate:
-        """The first scan says where the map lies."""
+        """The first scan defines the map frame."""
         self._place_keyframe(scan, cloud, Pose2().as_array(), None)
         return self._update(scan, None, note, None, True)
 
     def _place(self, scan: Scan, cloud: Cloud, match: MatchResult) -> bool:
-        """Note the scan's pose; true if it became a keyframe."""
+        """Store the scan's pose; true if it became a keyframe."""
         self.counters["placed"] += 1
         pose = match.T_target_source
-        if asks_for_keyframe(self._from_footing(pose), match, self.config):
+        if needs_keyframe(self._from_reference(pose), match, self.config):
             familiar = familiar_keyframe(self._keyframes, self._near, match, self.config)
             if familiar is None:
                 self._place_keyframe(scan, cloud, pose.as_array(), match)
                 return True
-            self._look_around(familiar)
-        self._history.add(scan.stamp_ns, self._footing, self._from_footing(pose).as_array())
+            self._set_reference(familiar)
+        self._history.add(scan.stamp_ns, self._reference, self._from_reference(pose).as_array())
         self._placed_ns = scan.stamp_ns
         return False
 
-    def _from_footing(self, pose: Pose2) -> Pose2:
-        return Pose2.from_array(self._keyframes.poses[self._footing]).inverse() @ pose
+    def _from_reference(self, pose: Pose2) -> Pose2:
+        return Pose2.from_array(self._keyframes.poses[self._reference]).inverse() @ pose
 
-    def _seek(self, seeker: Seeker, scan: Scan, cloud: Cloud, hint: MotionHint | None) -> SlamUpdate:
-        """After a restart: find the place in the old map, or give up and begin a new chain."""
-        place, reason = seeker.add_scan(scan, hint)
-        if place is None and seeker.walked_m < _SEEK_M:
-            self.counters["seeking"] += 1
-            return self._left_out(scan, reason, None)
-        self._seeker = None
-        if place is None:
-            return self._begin_chain(scan, cloud, "the place in the old map was not found", None)
-        match = place.match
+    def _relocalise(self, relocaliser: Relocaliser, scan: Scan, cloud: Cloud, hint: MotionHint | None) -> SlamUpdate:
+        """After a restart: find the pose in the saved map, or give up and begin a new chain."""
+        found, reason = relocaliser.add_scan(scan, hint)
+        if found is None and relocaliser.walked_m < _RELOCALISE_M:
+            self.counters["relocalising"] += 1
+            return self._rejected(scan, reason, None)
+        self._relocaliser = None
+        if found is None:
+            return self._begin_chain(scan, cloud, "the pose in the saved map was not found", None)
+        match = found.match
         self._place_keyframe(scan, cloud, match.T_target_source.as_array(), None)
-        self._tie(len(self._keyframes) - 1, match)
+        self._join_saved_map(len(self._keyframes) - 1, match)
         self.counters["found"] += 1
-        return self._update(scan, match, "the place in the old map was found", None, True)
+        return self._update(scan, match, "the pose in the saved map was found", None, True)
 
-    def _tie(self, k: int, match: MatchResult) -> None:
-        """Join a keyframe that was found in the whole map to the old ones."""
-        self._ledger.loops.append(tie_to_old(self._keyframes, k, match))
-        self._adopt_loops((*self.loops, Loop(self._ledger.loops[-1], True)))
-        self._look_around(k)
+    def _join_saved_map(self, k: int, match: MatchResult) -> None:
+        """Join a relocalised keyframe to the saved map."""
+        self._record.loops.append(relocalisation_constraint(self._keyframes, k, match))
+        self._adopt_loops((*self.loops, Loop(self._record.loops[-1], True)))
+        self._set_reference(k)
 
     def _place_keyframe(self, scan: Scan, cloud: Cloud, pose: Array, match: MatchResult | None) -> None:
-        """A keyframe; without a match it begins a new chain."""
-        count, before, new_chain = len(self._keyframes), self._footing, match is None
+        """Add a keyframe; without a match it begins a new chain."""
+        count, before, new_chain = len(self._keyframes), self._reference, match is None
         if new_chain and count:
             self._finish_submap(self._submaps.close(count, float(self._keyframes.progress[-1])))
-        doubt = None if match is None else doubt_of(match.information)
-        k = self._keyframes.add(scan.stamp_ns, cloud, pose, before=None if new_chain else before, doubt=doubt)
+        variance = None if match is None else worst_variances(match.information)
+        k = self._keyframes.add(scan.stamp_ns, cloud, pose, before=None if new_chain else before, variance=variance)
         self._history.add(scan.stamp_ns, k, np.zeros(3))
         self._placed_ns = scan.stamp_ns
         self.counters["keyframes"] += 1
         if count:
             start = self._keyframes.poses[before]
             step = Pose2.from_array(geometry.relative(start, pose))
-            seen = None if match is None else turned(match.information, start[2])
-            information = step_information(seen, _ODOMETRY_FLOOR)
-            self._ledger.steps.append(Constraint(before, k, step, information, "odometry"))
+            measured = None if match is None else turned(match.information, start[2])
+            information = step_information(measured, _ODOMETRY_FLOOR)
+            self._record.steps.append(Constraint(before, k, step, information, "odometry"))
         self._finish_submap(self._submaps.add(k, float(self._keyframes.progress[k])))
-        self._look_around(k)
-        if self.config.loop_every and self._keyframes.progress[k] >= self._next_question:
-            self._ask(k)
+        self._set_reference(k)
+        if self.config.loop_every and self._keyframes.progress[k] >= self._next_query:
+            self._query_loops(k)
 
     def _finish_submap(self, span: SubmapSpan | None) -> None:
         if span is not None:
-            self._ledger.spans.append(span)
+            self._record.spans.append(span)
 
-    def _look_around(self, k: int) -> None:
-        """Stand on a keyframe: draw the local map anew around it."""
-        config, self._footing = self.config, k
+    def _set_reference(self, k: int) -> None:
+        """Make keyframe k the reference and build the local map around it."""
+        config, self._reference = self.config, k
         walk_m = config.local_keyframes * config.keyframe_distance_m
         self._near = self._keyframes.near(k, config.local_keyframes, walk_m, _LOCAL_REACH_M)
         poses = self._keyframes.poses
@@ -253,71 +254,73 @@ class Slam:
             self._keyframes.pool, poses, self._near, poses[k], _LOCAL_REACH_M, self._near[-_FREE:]
         )
 
-    def _lose(
+    def _handle_loss(
         self, scan: Scan, cloud: Cloud, match: MatchResult, gap_s: float, correction: Correction | None
     ) -> SlamUpdate:
-        """A scan that fits nowhere is not drawn; after several of them a new chain begins."""
+        """A scan that does not match has no pose; after several of them a new chain begins."""
         self.counters["lost"] += 1
-        self._tracker.lose(gap_s)
+        self._tracker.mark_lost(gap_s)
         if self._tracker.lost_scans < _LOST_SCANS or gap_s < _LOST_S:
             reason = f"lost: only {match.inlier_ratio:.0%} of the scan lies on the map"
-            return self._left_out(scan, reason, correction)
+            return self._rejected(scan, reason, correction)
         return self._begin_chain(scan, cloud, "lost for good", correction)
 
     def _begin_chain(self, scan: Scan, cloud: Cloud, why: str, correction: Correction | None) -> SlamUpdate:
         self.counters["chains_begun"] += 1
         self._tracker.restart()
         self._place_keyframe(scan, cloud, self.pose.as_array(), None)
-        return self._update(scan, None, f"{why}: a new chain begins, its place is not known yet", correction, True)
+        return self._update(
+            scan, None, f"{why}: a new chain begins, its pose in the map is not known yet", correction, True
+        )
 
-    # ---- loops and graph, beside
+    # ---- loops and pose graph
 
-    def _ask(self, k: int) -> None:
-        """Ask whether the newest keyframes were seen before."""
+    def _query_loops(self, k: int) -> None:
+        """Search loops for the newest keyframes."""
         progress, group = self._keyframes.progress, self.config.loop_group
-        self._next_question = float(progress[k]) + self.config.loop_every
+        self._next_query = float(progress[k]) + self.config.loop_every
         first = int(np.searchsorted(progress, progress[k] - group, side="right"))
         first = max(min(first, k + 1 - _FEWEST_KEYFRAMES), self._keyframes.chain_start(k))
         enough = k + 1 - first >= _FEWEST_KEYFRAMES and progress[k] - progress[first] >= group / 2.0
-        self._hand_over(Query(first, k + 1, self._near) if enough else None)
+        self._submit(LoopQuery(first, k + 1, self._near) if enough else None)
 
-    def _hand_over(self, query: Query | None, last_one: bool = False) -> None:
-        self._backend.submit(self._ledger.news(self._keyframes.snapshot(), query, last_one))
+    def _submit(self, query: LoopQuery | None, must_optimise: bool = False) -> None:
+        self._backend.submit(self._record.next_job(self._keyframes.snapshot(), query, must_optimise))
 
     def _correct(self) -> Correction | None:
-        """Adopt what was found beside since the last scan."""
+        """Apply the correction that arrived since the last scan."""
         correction = self._backend.collect()
         if correction is None:
             return None
         self._keyframes.rewrite(correction.poses)
         self._adopt_loops(correction.loops)
-        self._look_around(self._footing)
+        self._set_reference(self._reference)
         return correction
 
     def _adopt_loops(self, loops: tuple[Loop, ...]) -> None:
         self.loops = loops
-        believed = [loop.constraint for loop in loops if loop.believed]
+        believed = [loop.constraint for loop in loops if loop.accepted]
         self._keyframes.set_loops((c.from_id, c.to_id) for c in believed)
         self.counters["loops_found"] = len(loops)
         self.counters["loops_refused"] = len(loops) - len(believed)
 
-    # ---- what is told
+    # ---- results
 
     def _update(
         self, scan: Scan, match: MatchResult | None, reason: str, correction: Correction | None, map_changed: bool
     ) -> SlamUpdate:
         found = correction.found if correction is not None else ()
-        covariance = self._tracker.covariance.copy() if self._seeker is None else np.diag(_NO_IDEA**2)
+        covariance = self._tracker.covariance.copy() if self._relocaliser is None else np.diag(_UNKNOWN_SPREAD**2)
         changed = map_changed or correction is not None
         return SlamUpdate(scan.stamp_ns, self.pose, covariance, match, found, changed, reason)
 
-    def _left_out(self, scan: Scan, reason: str, correction: Correction | None) -> SlamUpdate:
+    def _rejected(self, scan: Scan, reason: str, correction: Correction | None) -> SlamUpdate:
         self.counters["left_out"] += 1
         return self._update(scan, None, reason, correction, False)
 
 
-def small_map(config: SlamConfig) -> Slam:
-    """SLAM of a few steps: it closes no loops, and however short the way, it grows."""
+def odometry_only(config: SlamConfig) -> Slam:
+    """SLAM without loop closure that adds every keyframe, for small maps."""
     return Slam(replace(config, loop_every=0, familiar_views=0))
 
 

@@ -1,7 +1,8 @@
-"""The state of mapping as one file: all that is needed to go on after the program has ended, however it ended.
+"""State of SLAM as one file, so that mapping can continue after a restart.
 
-A line of text says what the file is, how long it is and which checksum it has; arrays follow. A file that was cut
-short, or changed by one bit, is refused.
+A line of JSON holds format, version, length and checksum; the arrays follow as NumPy archive. A truncated or changed
+file is refused. ``Slam.state()`` is quick and may be called between two scans; ``write_state`` may run in a thread.
+``Slam.resumed(read_state(path))`` continues.
 """
 
 import hashlib
@@ -30,7 +31,7 @@ _FORMAT, _VERSION = "svfm_ros slam state", 1
 
 @dataclass(frozen=True, slots=True)
 class SlamState:
-    """The map at one moment: K keyframes, T scans. Poses of scans are relative to their keyframes."""
+    """A map with K keyframes and T scans. Poses of scans are relative to their keyframes."""
 
     points: NDArray[np.float32]  # (P, 4), of all keyframes one after the other: x, y, normal
     starts: Ints  # (K + 1,)
@@ -38,7 +39,7 @@ class SlamState:
     stamps_ns: Ints  # (K,)
     walked_m: Array  # (K,)
     progress: Array  # (K,)
-    doubts: Array  # (K, 2)
+    variances: Array  # (K, 2), called doubts in the file
     chains: Ints  # (K,)
     scan_stamps_ns: Ints  # (T,)
     scan_keyframes: Ints  # (T,)
@@ -53,17 +54,18 @@ class SlamState:
 
 
 _PLAIN = tuple(name for name in SlamState.__slots__ if name not in ("spans", "steps", "loops"))
+_FILE_NAMES = {"variances": "doubts"}
 
 
 def write_state(state: SlamState, path: Path) -> None:
     """Write or replace the file; when this returns it is on the disk, whole."""
-    arrays = {name: getattr(state, name) for name in _PLAIN}
+    arrays = {_FILE_NAMES.get(name, name): getattr(state, name) for name in _PLAIN}
     arrays["spans"] = np.array([(s.submap_id, s.first, s.last) for s in state.spans], dtype=np.int64).reshape(-1, 3)
     arrays |= _packed("steps", state.steps) | _packed("loops", tuple(loop.constraint for loop in state.loops))
-    arrays["loops_believed"] = np.array([loop.believed for loop in state.loops], dtype=bool)
+    arrays["loops_believed"] = np.array([loop.accepted for loop in state.loops], dtype=bool)
     body = io.BytesIO()
     np.savez(body, **arrays)
-    data = body.getbuffer()  # copies of a whole map would show in what the process takes
+    data = body.getbuffer()  # no copy: a map can be large
     head = {"format": _FORMAT, "version": _VERSION, "bytes": len(data), "sha256": hashlib.sha256(data).hexdigest()}
     write_whole(path, json.dumps(head).encode() + b"\n", data)
 
@@ -99,10 +101,10 @@ def _check_head(path: Path, line: bytes, data: bytes) -> None:
 
 
 def _check(path: Path, state: SlamState) -> None:
-    """Whether the arrays belong together: a mistake in writing must not become one in mapping."""
+    """Check that the sizes of the arrays agree."""
     k, t = len(state.poses), len(state.scan_poses)
     right = (
-        all(len(a) == k for a in (state.stamps_ns, state.walked_m, state.progress, state.doubts, state.chains))
+        all(len(a) == k for a in (state.stamps_ns, state.walked_m, state.progress, state.variances, state.chains))
         and len(state.starts) == k + 1
         and int(state.starts[-1]) == len(state.points)
         and len(state.scan_stamps_ns) == len(state.scan_keyframes) == t
@@ -110,7 +112,7 @@ def _check(path: Path, state: SlamState) -> None:
         and bool(np.isfinite(state.poses).all())
     )
     if not right:
-        raise DataError(f"expected arrays that belong together, got others: {path}")
+        raise DataError(f"expected arrays of matching sizes, got others: {path}")
 
 
 def _packed(name: str, constraints: tuple[Constraint, ...]) -> dict[str, NDArray[Any]]:
@@ -131,7 +133,7 @@ def _unpacked(arrays: dict[str, NDArray[Any]]) -> SlamState:
     spans = tuple(SubmapSpan(*(int(v) for v in row)) for row in arrays["spans"])
     loops = zip(_constraints(arrays, "loops"), arrays["loops_believed"].tolist(), strict=True)
     return SlamState(
-        **{name: arrays[name] for name in _PLAIN},
+        **{name: arrays[_FILE_NAMES.get(name, name)] for name in _PLAIN},
         spans=spans,
         steps=_constraints(arrays, "steps"),
         loops=tuple(Loop(c, bool(b)) for c, b in loops),

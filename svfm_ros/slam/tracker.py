@@ -1,97 +1,98 @@
-"""Follows the sensor from scan to scan on a local map: guess, coarse search, fine fit, covariance."""
+"""Tracks the sensor from scan to scan in a local map: prediction, scan matching, covariance."""
+
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
 from svfm_ros.config.slam_config import SlamConfig
 from svfm_ros.slam.matching.local_map import LocalMap
-from svfm_ros.slam.matching.pose_covariance import covariance_of, doubt_of, inverse_of
-from svfm_ros.slam.matching.scan_matcher import Guess, honest, lay, lay_with_care, refine
-from svfm_ros.slam.motion_model import Motion, MotionHint
+from svfm_ros.slam.matching.pose_covariance import covariance_of, inverse_of, worst_variances
+from svfm_ros.slam.matching.scan_matcher import Guess, match_scan, match_thoroughly, refine, with_ambiguity
+from svfm_ros.slam.motion_model import MotionHint, VelocityModel
 from svfm_ros.slam.preprocess import Cloud, undistorted
 from svfm_ros.types import MatchResult, Pose2
 
-__all__ = ["Tracked", "Tracker"]
+__all__ = ["TrackedScan", "Tracker"]
 
 Array = NDArray[np.float64]
 
-_DOUBTFUL = 0.6  # share of inliers below which a wider window is tried, and what it must have at least
-_BETTER = 0.15  # and by how much it must do better
-_TURNED_RAD = 1.8  # turned so far from the guess, it must be as good as one after a loss
-_FOUND_AGAIN = 0.75  # share of inliers at which a lost sensor is believed to be found
-_STEP_M, _WIDEST_M = 0.4, 3.0  # it reaches no farther than one can get in the time, and never farther than the second
+_DOUBTFUL = 0.6  # below this share of inliers a wider window is tried, whose match needs at least as much
+_BETTER = 0.15  # and this much more than the first match
+_TURNED_RAD = 1.8  # a match rotated further from the prediction needs _FOUND_AGAIN
+_FOUND_AGAIN = 0.75  # share of inliers needed after a loss
+_STEP_M, _WIDEST_M = 0.4, 3.0  # least and greatest half size of the wider window
 _START_SPREAD = np.array([0.01, 0.01, 0.002])
 
 
-class Tracked:
-    """A scan in its place: the cloud as undistorted by the motion that the match found, and the match."""
+@dataclass(frozen=True, slots=True)
+class TrackedScan:
+    """A match, and the cloud undistorted by the motion that the match gives."""
 
-    __slots__ = ("cloud", "match")
-
-    def __init__(self, cloud: Cloud, match: MatchResult) -> None:
-        self.cloud, self.match = cloud, match
+    cloud: Cloud
+    match: MatchResult
 
 
 class Tracker:
-    """Holds velocity and covariance between scans. The covariance is relative to the local map, in the map's axes."""
+    """Velocity and covariance between scans. The covariance is relative to the local map, in map axes."""
 
     def __init__(self, config: SlamConfig) -> None:
         self._config = config
-        self.motion = Motion(config)
+        self.motion = VelocityModel(config)
         self.lost_scans = 0  # in a row
         self.covariance = np.diag(_START_SPREAD**2)
 
     def track(
         self, cloud: Cloud, target: LocalMap, T_map_previous: Pose2, gap_s: float, hint: MotionHint | None
-    ) -> Tracked:
-        """Place a scan that was undistorted with ``motion.twist``; whether the place is good is for others to say."""
+    ) -> TrackedScan:
+        """Match a scan that was undistorted with ``motion.twist``; ``is_lost`` tells whether it matched."""
         guess = self.motion.guess(T_map_previous, gap_s, hint)
         match = self._match(cloud, target, guess, T_map_previous, gap_s)
-        if cloud.times_s[-1] > 0.0:  # the sweep took time: undo the motion that was found rather than the one guessed
+        if cloud.times_s[-1] > 0.0:  # undistort by the measured motion instead of the predicted one
             twist = self.motion.measured(T_map_previous.inverse() @ match.T_target_source, gap_s)
             cloud = undistorted(cloud, self.motion.twist, twist)
             match = refine(cloud, target, match.T_target_source)
-        return Tracked(cloud, honest(match, cloud, target, guess))
+        return TrackedScan(cloud, with_ambiguity(match, cloud, target, guess))
 
     def accept(self, match: MatchResult, T_map_previous: Pose2, gap_s: float) -> None:
-        """Go on from here: velocity and covariance."""
+        """Update velocity and covariance by an accepted match."""
         self.lost_scans = 0
-        doubt_m = float(np.sqrt(doubt_of(match.information)[0]))
-        self.motion.update(T_map_previous.inverse() @ match.T_target_source, gap_s, doubt_m)
+        spread_m = float(np.sqrt(worst_variances(match.information)[0]))
+        self.motion.update(T_map_previous.inverse() @ match.T_target_source, gap_s, spread_m)
         predicted = self.covariance + self.motion.spread(gap_s)
         self.covariance = covariance_of(inverse_of(predicted) + match.information)
 
     def is_lost(self, match: MatchResult) -> bool:
-        """Whether the place found is none. Where the one before was none, more is needed to believe in one again."""
+        """Whether the share of inliers is too small; after a loss more is needed than before."""
         least = self._config.min_inlier_ratio
         return match.inlier_ratio < (max(least, _FOUND_AGAIN) if self.lost_scans else least)
 
-    def lose(self, gap_s: float) -> None:
-        """The scan found no place: stand still, and know less."""
+    def mark_lost(self, gap_s: float) -> None:
+        """Count a lost scan: zero velocity, larger covariance."""
         self.lost_scans += 1
         self.motion.forget()
         self.covariance = self.covariance + self.motion.spread(gap_s)
 
     def restart(self) -> None:
-        """A new beginning, whose place is exact by definition."""
+        """Start from a pose that is exact by definition."""
         self.lost_scans = 0
         self.motion.forget()
         self.covariance = np.diag(_START_SPREAD**2)
 
     def _match(self, cloud: Cloud, target: LocalMap, guess: Guess, T_map_previous: Pose2, gap_s: float) -> MatchResult:
-        match = lay(cloud, target, guess)
+        match = match_scan(cloud, target, guess)
         if match.inlier_ratio >= _DOUBTFUL:
             return match
-        # In a wide window something always fits a little: a kidnapped sensor must not be taken for a quick one.
+        # A wide window always holds some match: its size is bounded by the distance that can be covered in the time.
         most_m = min(_STEP_M + 2.0 * self._config.max_speed_m_s * gap_s, _WIDEST_M)
         for wider in (guess, guess.widened(T_map_previous, most_m)):
-            again = lay_with_care(cloud, target, wider)
+            again = match_thoroughly(cloud, target, wider)
             if again.inlier_ratio > max(match.inlier_ratio + _BETTER, _needed(guess, again)):
                 return again
         return match
 
 
 def _needed(guess: Guess, match: MatchResult) -> float:
-    """Share of inliers that a match needs. A great turn in a moment may be a corridor seen the wrong way round."""
+    """Share of inliers that a match needs: more after a large rotation (a corridor seen the wrong way round)."""
     off = guess.T_map_scan.inverse() @ match.T_target_source
     return _DOUBTFUL if abs(off.theta) < _TURNED_RAD else _FOUND_AGAIN

@@ -1,4 +1,4 @@
-"""Every scan that was placed: its stamp, its keyframe, and its pose as seen from there."""
+"""Trajectory of all placed scans, stored relative to their reference keyframes."""
 
 from dataclasses import dataclass
 
@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from svfm_ros import geometry
-from svfm_ros.slam.growing_array import grown
+from svfm_ros.slam.keyframes import grown
 from svfm_ros.types import Pose2
 
 __all__ = ["History", "Trajectory"]
@@ -27,7 +27,7 @@ class Trajectory:
 
 
 class History:
-    """Grows by one scan at a time; a correction of the keyframes corrects all of it."""
+    """Placed scans; a correction of the keyframe poses corrects all of them."""
 
     def __init__(self) -> None:
         self._stamps_ns = np.empty(256, dtype=np.int64)
@@ -37,14 +37,14 @@ class History:
 
     @classmethod
     def restored(cls, stamps_ns: Ints, keyframes: Ints, poses: Array) -> "History":
-        """As it was once."""
+        """A history from saved arrays."""
         self = cls()
         self._stamps_ns, self._keyframes, self._poses = stamps_ns.copy(), keyframes.copy(), poses.copy()
         self._count = len(stamps_ns)
         return self
 
     def rows(self) -> tuple[Ints, Ints, Array]:
-        """Stamps, keyframes and poses relative to these, of all scans; views that stay as they are."""
+        """Stamps, keyframes and poses relative to these, of all scans; views that do not change later."""
         n = self._count
         return self._stamps_ns[:n], self._keyframes[:n], self._poses[:n]
 
@@ -66,7 +66,7 @@ class History:
         return Pose2.from_array(keyframe_poses[self._keyframes[n]]) @ Pose2.from_array(self._poses[n])
 
     def trajectory(self, keyframe_poses: Array, wanted: NDArray[np.bool_]) -> Trajectory:
-        """All scans with the keyframes' poses ``(K, 3)`` of now, where their keyframe is ``wanted`` (K,)."""
+        """All scans with the current keyframe poses ``(K, 3)``, where their keyframe is ``wanted`` (K,)."""
         keyframes = self._keyframes[: self._count]
         chosen = np.flatnonzero(wanted[keyframes])
         poses = geometry.compose(keyframe_poses[keyframes[chosen]], self._poses[chosen])

@@ -1,7 +1,7 @@
-"""How good a trajectory is: Kümmerle's error of relations, and the absolute error after alignment.
+"""Trajectory errors: Kümmerle's relations, and the absolute trajectory error after alignment.
 
-Relations (Kümmerle et al. 2009) are relative poses that a person confirmed by hand. They judge how well a map hangs
-together without a common frame: only motions between two moments are compared.
+Relations (Kümmerle et al. 2009) are relative poses that a person confirmed by hand. They measure the consistency of a
+map without a common frame: only relative motions between two times are compared.
 """
 
 from dataclasses import dataclass
@@ -59,7 +59,7 @@ class RelationError:
 
 @dataclass(frozen=True, slots=True)
 class AbsoluteError:
-    """Difference to the true trajectory once both are laid onto each other."""
+    """Difference to the true trajectory after rigid alignment."""
 
     rmse_m: float
     rmse_deg: float
@@ -115,7 +115,7 @@ def _nearest(stamps: Stamps, wanted: Stamps) -> NDArray[np.int64]:
 
 
 def best_alignment(estimate: ArrayLike, truth: ArrayLike) -> Pose2:
-    """``T_truth_estimate`` that lays positions ``(T, 2 or 3)`` onto the true ones with the least squares."""
+    """``T_truth_estimate`` that aligns positions ``(T, 2 or 3)`` with the true ones by least squares."""
     a, b = np.asarray(estimate, dtype=float), np.asarray(truth, dtype=float)
     mean_a, mean_b = a[:, :2].mean(axis=0), b[:, :2].mean(axis=0)
     p, q = a[:, :2] - mean_a, b[:, :2] - mean_b
@@ -134,9 +134,9 @@ def absolute_error(estimate: ArrayLike, truth: ArrayLike) -> AbsoluteError:
     if a.shape != b.shape or a.ndim != 2 or not len(a):
         raise DataError(f"expected as many poses as true ones, and some, got {a.shape} and {b.shape}")
     T_truth_estimate = best_alignment(a, b)
-    laid = geometry.compose(T_truth_estimate.as_array(), a)
-    metres = np.hypot(*(laid - b)[:, :2].T)
-    degrees = np.degrees(np.abs(geometry.wrap_angle(laid[:, 2] - b[:, 2])))
+    aligned = geometry.compose(T_truth_estimate.as_array(), a)
+    metres = np.hypot(*(aligned - b)[:, :2].T)
+    degrees = np.degrees(np.abs(geometry.wrap_angle(aligned[:, 2] - b[:, 2])))
     return AbsoluteError(_rms(metres), _rms(degrees), float(metres.max()), float(degrees.max()), T_truth_estimate)
 
 

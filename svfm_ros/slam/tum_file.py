@@ -48,7 +48,7 @@ def load_tum(path: Path) -> tuple[Stamps, Array]:
 
 
 def poses_at(wanted_ns: ArrayLike, stamps_ns: ArrayLike, poses: ArrayLike) -> Array:
-    """Poses ``(K, 3)`` at other times, on the straight way between neighbours; the ends are held."""
+    """Poses ``(K, 3)`` at other times, interpolated between neighbours; the first and last pose are held."""
     wanted, stamps = np.asarray(wanted_ns, dtype=np.int64), np.asarray(stamps_ns, dtype=np.int64)
     trajectory = np.asarray(poses, dtype=float)
     after = np.clip(np.searchsorted(stamps, wanted), 1, max(len(stamps) - 1, 1))

@@ -22,8 +22,8 @@ from svfm_ros.mapio import load_map
 from svfm_ros.nodes import slam_node
 from svfm_ros.nodes.messages import convert
 from svfm_ros.nodes.slam_node import SlamNode
-from svfm_ros.slam.saved_state import save_state
 from svfm_ros.slam.slam import Slam
+from svfm_ros.slam.state_file import write_state
 from svfm_ros.walks.walk_store import WalkStore
 
 pytestmark = pytest.mark.ros
@@ -180,7 +180,7 @@ def test_only_who_was_killed_a_moment_ago_goes_on_without_warming_up(listener, t
     slam_so_far = Slam()
     slam_so_far.add_scan(scans_and_truth()[0][0])
     state = tmp_path / "map.state"
-    save_state(slam_so_far, state)
+    write_state(slam_so_far.state(), state)
     os.utime(state, (time.time() - age_s,) * 2)
     warmed = []
     monkeypatch.setattr(slam_node, "warm_up", warmed.append)

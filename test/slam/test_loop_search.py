@@ -7,7 +7,7 @@ from flats import FLAT, OTHER, scan_at, scans_along, walk
 from svfm_ros import geometry
 from svfm_ros.config.slam_config import SlamConfig
 from svfm_ros.slam.keyframes import Keyframes
-from svfm_ros.slam.loops.loop_candidates import Query
+from svfm_ros.slam.loops.loop_candidates import LoopQuery
 from svfm_ros.slam.loops.loop_search import LoopSearch
 from svfm_ros.slam.loops.submap import SubmapSpan, draw
 from svfm_ros.slam.mapper import Job, Mapper
@@ -29,7 +29,7 @@ def keyframes_along(
     for pose, where in zip(truth, believed, strict=True):
         k = len(keyframes)
         cloud = cloud_from_scan(scan_at(walls, pose, k + 1, noise_m=0.01), np.zeros(3), CONFIG)
-        keyframes.add(k, cloud, where, before=k - 1 if k else None, doubt=np.array([1e-4, 1e-5]))
+        keyframes.add(k, cloud, where, before=k - 1 if k else None, variance=np.array([1e-4, 1e-5]))
     return keyframes
 
 
@@ -44,7 +44,7 @@ def test_a_place_seen_before_is_recognised_where_it_is() -> None:
     truth, believed = there_and_back()
     view = keyframes_along(FLAT, truth, believed).snapshot()
     submaps = (draw(SubmapSpan(0, 0, 16), view.pool, view.poses),)
-    query = Query(len(truth) - 8, len(truth), np.empty(0, dtype=np.int64))
+    query = LoopQuery(len(truth) - 8, len(truth), np.empty(0, dtype=np.int64))
     found = LoopSearch(CONFIG).find(view, submaps, query)
     assert len(found) == 1
     loop = found[0]
@@ -65,7 +65,7 @@ def test_another_place_is_not_mistaken_for_it() -> None:
     view = keyframes_along(OTHER, elsewhere[:n], believed[16 : 16 + n], keyframes).snapshot()
     submaps = (draw(SubmapSpan(0, 0, 16), view.pool, view.poses),)
     for last in range(30, len(view.poses), 4):
-        assert LoopSearch(CONFIG).find(view, submaps, Query(last - 8, last, np.empty(0, dtype=np.int64))) == []
+        assert LoopSearch(CONFIG).find(view, submaps, LoopQuery(last - 8, last, np.empty(0, dtype=np.int64))) == []
 
 
 def test_a_drifting_walk_is_put_right() -> None:
@@ -89,27 +89,27 @@ def test_a_closure_that_bends_the_way_is_dropped_and_all_is_as_before() -> None:
     truth, believed = there_and_back()
     view = keyframes_along(FLAT, truth, believed).snapshot()
     mapper = Mapper(CONFIG)
-    mapper.take([Job(view, steps_of(believed))])
+    mapper.process([Job(view, steps_of(believed))])
     lie = Constraint(2, len(truth) - 3, Pose2(3.0, 3.0, 2.0), STEP, "loop")
     mapper._search.find = lambda *_: [lie]  # type: ignore[method-assign]
-    mapper.take([Job(view, query=Query(len(truth) - 8, len(truth), np.empty(0, dtype=np.int64)))])
-    correction = mapper.take([Job(view, last_one=True)])
+    mapper.process([Job(view, query=LoopQuery(len(truth) - 8, len(truth), np.empty(0, dtype=np.int64)))])
+    correction = mapper.process([Job(view, must_optimise=True)])
     assert correction is not None
-    assert not any(loop.believed for loop in correction.loops)
+    assert not any(loop.accepted for loop in correction.loops)
     assert correction.poses == pytest.approx(believed, abs=1e-3)
 
 
 def test_a_trial_that_fails_costs_no_loop_that_was_known(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("svfm_ros.slam.mapper._MOST_STRAIN", -1.0)  # so that every new one is turned down
+    monkeypatch.setattr("svfm_ros.slam.mapper._MAX_STEP_CHI2", -1.0)  # so that every new one is turned down
     truth, believed = there_and_back()
     view = keyframes_along(FLAT, truth, believed).snapshot()
     mapper = Mapper(CONFIG)
     known = Constraint(3, 20, Pose2.from_array(geometry.relative(believed[3], believed[20])), STEP, "loop")
-    mapper.take([Job(view, steps_of(believed), loops=(known,))])
+    mapper.process([Job(view, steps_of(believed), loops=(known,))])
     new = Constraint(2, 22, Pose2.from_array(geometry.relative(believed[2], believed[22])), STEP, "loop")
     mapper._search.find = lambda *_: [new]  # type: ignore[method-assign]
-    mapper.take([Job(view, query=Query(len(truth) - 8, len(truth), np.empty(0, dtype=np.int64)))])
-    correction = mapper.take([Job(view, last_one=True)])
+    mapper.process([Job(view, query=LoopQuery(len(truth) - 8, len(truth), np.empty(0, dtype=np.int64)))])
+    correction = mapper.process([Job(view, must_optimise=True)])
     assert correction is not None
     assert [loop.constraint for loop in correction.loops] == [known]
 
@@ -123,7 +123,7 @@ def test_a_kidnapped_sensor_begins_anew_and_is_joined_when_it_comes_back() -> No
     slam.finish()
     assert slam.counters["chains_begun"] == 1
     assert any("new chain" in u.reason for u in updates)
-    assert slam.counters["islands_left_out"] == 0
+    assert slam.counters["pieces_left_out"] == 0
     placed = slam.trajectory()
     row = np.rint((placed.stamps_ns - 10**9) / 125e6).astype(int)
     assert absolute_error(placed.poses, np.concatenate([first, second])[row]).worst_m < 0.15
@@ -139,7 +139,7 @@ def test_an_island_that_never_meets_the_map_is_left_out_of_it() -> None:
     for scan in scans_along(OTHER, second, start_ns=10**9 + len(first) * 125_000_000):
         slam.add_scan(scan)
     slam.finish()
-    assert slam.counters["islands_left_out"] == 1
+    assert slam.counters["pieces_left_out"] == 1
     assert len(slam.trajectory()) <= len(first) + 3
-    assert slam.counters["scans_left_out_with_islands"] > 40
+    assert slam.counters["scans_in_pieces_left_out"] > 40
     assert absolute_error(slam.trajectory().poses[: len(first)], first).rmse_m < 0.03

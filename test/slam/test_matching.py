@@ -9,7 +9,7 @@ from svfm_ros.config.slam_config import SlamConfig
 from svfm_ros.slam.keyframes import Keyframes
 from svfm_ros.slam.matching.local_map import LocalMap, build_local_map
 from svfm_ros.slam.matching.pose_covariance import covariance_of
-from svfm_ros.slam.matching.scan_matcher import Guess, honest, lay
+from svfm_ros.slam.matching.scan_matcher import Guess, match_scan, with_ambiguity
 from svfm_ros.slam.preprocess import Cloud, cloud_from_scan
 from svfm_ros.slam.slam import Slam
 from svfm_ros.slam.trajectory_metrics import absolute_error
@@ -45,7 +45,7 @@ def test_a_scan_is_laid_where_it_was_taken(flat: LocalMap, off: list[float]) -> 
     """Also after a turn of 30 degrees from one scan to the next: 2 rad/s at four scans a second."""
     truth = np.array([2.0, 1.9, 0.5])
     guess = around(truth + off, 0.4, 0.7)
-    match = lay(cloud_at(FLAT, truth), flat, guess)
+    match = match_scan(cloud_at(FLAT, truth), flat, guess)
     gap = Pose2.from_array(truth).inverse() @ match.T_target_source
     assert np.hypot(gap.x, gap.y) < 0.01
     assert abs(np.degrees(gap.theta)) < 0.2
@@ -54,7 +54,7 @@ def test_a_scan_is_laid_where_it_was_taken(flat: LocalMap, off: list[float]) -> 
 
 
 def test_a_scan_of_elsewhere_does_not_fit(flat: LocalMap) -> None:
-    match = lay(cloud_at(FLAT, np.array([6.0, 2.2, 0.0])), flat, around(np.array([2.0, 1.9, 0.5]), 0.4, 0.5))
+    match = match_scan(cloud_at(FLAT, np.array([6.0, 2.2, 0.0])), flat, around(np.array([2.0, 1.9, 0.5]), 0.4, 0.5))
     assert match.inlier_ratio < 0.5
 
 
@@ -69,7 +69,7 @@ def test_in_a_corridor_the_covariance_is_long_along_it(flat: LocalMap) -> None:
     poses = geometry.compose([3.0, 1.0, way], np.array([[0.3 * k, 0.1, 0.0] for k in range(6)]))
     target, cloud = map_of(walls, poses), cloud_at(walls, poses[3], 99)
     guess = around(poses[3], 0.4, 0.3)
-    match = honest(lay(cloud, target, guess), cloud, target, guess)
+    match = with_ambiguity(match_scan(cloud, target, guess), cloud, target, guess)
     values, axes = np.linalg.eigh(covariance_of(match.information)[:2, :2])
     assert np.sqrt(values[0]) < 0.02
     assert np.sqrt(values[1]) > 0.1
@@ -77,7 +77,7 @@ def test_in_a_corridor_the_covariance_is_long_along_it(flat: LocalMap) -> None:
     # In a room both directions are known.
     truth = np.array([2.0, 1.9, 0.5])
     cloud = cloud_at(FLAT, truth)
-    room = honest(lay(cloud, flat, around(truth, 0.4, 0.3)), cloud, flat, around(truth, 0.4, 0.3))
+    room = with_ambiguity(match_scan(cloud, flat, around(truth, 0.4, 0.3)), cloud, flat, around(truth, 0.4, 0.3))
     assert spread(room.information)[1] < 0.02
 
 

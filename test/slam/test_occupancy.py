@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from svfm_ros import geometry
-from svfm_ros.config.raster_config import RasterConfig
+from svfm_ros.config.slam_config import RasterConfig
 from svfm_ros.slam.occupancy import MapRaster, echoes, render_map
 from svfm_ros.types import OccupancyGrid, Pose2, Scan
 

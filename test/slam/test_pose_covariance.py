@@ -7,14 +7,14 @@ from hypothesis import strategies as st
 
 from svfm_ros.slam.matching.correlative import _less
 from svfm_ros.slam.matching.pose_covariance import (
-    LEAP,
+    BREAK,
     covariance_of,
-    doubt_of,
     information_with_floor,
     inverse_of,
-    is_leap,
+    is_break,
     step_information,
     turned,
+    worst_variances,
 )
 from svfm_ros.types import Constraint, Pose2
 
@@ -53,7 +53,7 @@ def test_taking_off_a_variance_leaves_the_axes(xx, yy, share, off):
 
 def test_doubt_is_that_of_the_least_sure_direction():
     information = turned(sure_by(0.5, 0.02, 0.01), -0.7)
-    assert np.allclose(np.sqrt(doubt_of(information)), [0.5, 0.01], rtol=1e-4)
+    assert np.allclose(np.sqrt(worst_variances(information)), [0.5, 0.01], rtol=1e-4)
 
 
 def test_no_information_is_wide_and_finite():
@@ -63,7 +63,7 @@ def test_no_information_is_wide_and_finite():
 def test_doubt_is_that_of_the_least_sure_direction_whatever_the_axes():
     corridor = sure_by(0.8, 0.02, 0.05)
     for theta in (0.0, 0.7, np.pi / 2):
-        place_m2, turn_rad2 = doubt_of(turned(corridor, theta))
+        place_m2, turn_rad2 = worst_variances(turned(corridor, theta))
         assert np.sqrt(place_m2) == pytest.approx(0.8, rel=1e-3)
         assert np.sqrt(turn_rad2) == pytest.approx(0.05, rel=1e-3)
 
@@ -81,13 +81,13 @@ def test_a_step_that_was_seen_keeps_its_information():
 @pytest.mark.parametrize("seen", [None, sure_by(2.0, 0.01, 0.01), sure_by(0.01, 2.0, 0.01), sure_by(0.01, 0.01, 0.4)])
 def test_a_step_that_might_have_gone_elsewhere_is_a_leap(seen):
     step = step_information(seen, FLOOR)
-    assert np.array_equal(step, LEAP)
-    assert is_leap(Constraint(0, 1, Pose2(), step, "odometry"))
-    assert not is_leap(Constraint(0, 1, Pose2(), step, "loop"))
+    assert np.array_equal(step, BREAK)
+    assert is_break(Constraint(0, 1, Pose2(), step, "odometry"))
+    assert not is_break(Constraint(0, 1, Pose2(), step, "loop"))
 
 
 def test_a_step_that_was_seen_is_no_leap():
-    assert not is_leap(Constraint(0, 1, Pose2(), step_information(sure_by(0.1, 0.1, 0.1), FLOOR), "odometry"))
+    assert not is_break(Constraint(0, 1, Pose2(), step_information(sure_by(0.1, 0.1, 0.1), FLOOR), "odometry"))
 
 
 def test_turning_there_and_back_changes_nothing():

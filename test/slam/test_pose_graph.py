@@ -6,7 +6,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from svfm_ros import geometry
-from svfm_ros.config.graph_config import GraphConfig
 from svfm_ros.errors import DataError
 from svfm_ros.slam.graph.block_cholesky import build_structure, factorise
 from svfm_ros.slam.graph.pose_graph import PoseGraph
@@ -62,7 +61,7 @@ def test_the_sparse_factor_solves_what_the_dense_one_does(count: int, bridges: i
     diagonal += 1e-3 * np.eye(3)
     dense += 1e-3 * np.eye(3 * s.size)
     for e in range(len(a)):
-        J = {int(s.place[a[e]]): rng.normal(size=(3, 3)), int(s.place[b[e]]): rng.normal(size=(3, 3))}
+        J = {int(s.column[a[e]]): rng.normal(size=(3, 3)), int(s.column[b[e]]): rng.normal(size=(3, 3))}
         J.pop(-1, None)
         for p, J_p in J.items():
             diagonal[p] += J_p.T @ J_p
@@ -81,7 +80,7 @@ def test_the_sparse_factor_solves_what_the_dense_one_does(count: int, bridges: i
     J_all[:, 3 * p : 3 * p + 3] += J_p
     J_all[:, 3 * q : 3 * q + 3] += J_q
     wanted = J_all @ np.linalg.solve(dense, J_all.T)
-    np.testing.assert_allclose(factor.spread(p, q, J_p, J_q), wanted, rtol=1e-5, atol=1e-6)
+    np.testing.assert_allclose(factor.propagated(p, q, J_p, J_q), wanted, rtol=1e-5, atol=1e-6)
 
 
 def test_exact_measurements_are_met_exactly() -> None:
@@ -205,13 +204,13 @@ def test_nodes_that_came_meanwhile_move_along() -> None:
     truth = laps(130)
     graph = graph_of(truth, np.random.default_rng(7), [(0, 120), (5, 125)])
     before = graph.pose(129)
-    frozen = graph._judge  # the moment between taking the copy and laying it back
+    frozen = graph._solve  # the moment between taking the copy and laying it back
 
     def add_one_meanwhile(*args: object) -> object:
         graph.add_node(130, before @ Pose2(0.5, 0.1, 0.2))
         return frozen(*args)  # type: ignore[arg-type]
 
-    graph._judge = add_one_meanwhile  # type: ignore[assignment,method-assign]
+    graph._solve = add_one_meanwhile  # type: ignore[assignment,method-assign]
     result = graph.optimise()
     assert len(result.ids) == 130
     moved = graph.pose(129).inverse() @ graph.pose(130)
@@ -229,7 +228,7 @@ def test_a_graph_that_falls_apart_stays_where_it_is() -> None:
 
 
 def test_one_node_and_no_node_are_graphs_too() -> None:
-    graph = PoseGraph(GraphConfig())
+    graph = PoseGraph()
     assert len(graph.optimise().ids) == 0
     graph.add_node(5, Pose2(1.0, 2.0, 3.0))
     np.testing.assert_allclose(graph.optimise().pose(5).as_array(), [1.0, 2.0, 3.0])

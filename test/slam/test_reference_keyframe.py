@@ -8,8 +8,8 @@ import pytest
 from flats import FLAT, scans_along, walk, wall
 
 from svfm_ros.config.slam_config import SlamConfig
-from svfm_ros.slam.saved_state import restore, save_state
 from svfm_ros.slam.slam import Slam
+from svfm_ros.slam.state_file import read_state, write_state
 from svfm_ros.slam.trajectory_metrics import absolute_error
 
 ROUND = ((1.5, 1.2), (2.8, 3.2), (5.2, 3.2), (5.4, 1.5), (5.2, 3.2), (2.8, 3.2))
@@ -65,21 +65,21 @@ def test_a_way_out_of_familiar_ground_is_tied_to_where_it_begins(known: Walked) 
 
 
 def test_the_ways_between_keyframes_survive_a_restart(known: Walked, tmp_path: Path) -> None:
-    save_state(known.slam, tmp_path / "known.state")
-    again = restore(tmp_path / "known.state", CONFIG)
+    write_state(known.slam.state(), tmp_path / "known.state")
+    again = Slam.resumed(read_state(tmp_path / "known.state"), CONFIG)
     for k in (0, 30, len(known.slam.keyframes()) - 1):
         before, after = (s._keyframes.near(k, 40, 12.0, 25.0) for s in (known.slam, again))
         assert np.array_equal(before, after)
 
 
 def test_what_has_changed_is_worth_a_keyframe(known: Walked, tmp_path: Path) -> None:
-    save_state(known.slam, tmp_path / "known.state")
+    write_state(known.slam.state(), tmp_path / "known.state")
     changed = np.concatenate(
         [FLAT, wall(0.5, 0.1, 0.5, 6.9), wall(0.1, 6.4, 3.9, 6.4), wall(8.4, 0.1, 8.4, 3.9)]
     )  # wardrobes
     grown = {}
     for name, walls in (("as it was", FLAT), ("changed", changed)):
-        slam = restore(tmp_path / "known.state", CONFIG)
+        slam = Slam.resumed(read_state(tmp_path / "known.state"), CONFIG)
         for scan in scans_along(walls, walk(*ROUND, ROUND[0]), start_ns=10**15):
             slam.add_scan(scan)
         grown[name] = slam.counters["keyframes"]

@@ -8,9 +8,8 @@ from hypothesis import strategies as st
 from svfm_ros import geometry
 from svfm_ros.config.slam_config import SlamConfig
 from svfm_ros.slam.keyframes import Keyframes, Pool
-from svfm_ros.slam.loops.submap import Submaps, SubmapSpan, draw
+from svfm_ros.slam.loops.submap import PackedMap, Submaps, SubmapSpan, draw
 from svfm_ros.slam.matching.local_map import build_local_map
-from svfm_ros.slam.matching.packed_map import PackedMap
 from svfm_ros.slam.preprocess import cloud_from_scan
 
 

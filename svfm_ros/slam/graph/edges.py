@@ -1,4 +1,4 @@
-"""Measured motions between poses, as arrays, and what they pull at: residuals, gradients, one step of least squares."""
+"""Constraints of a pose graph as arrays: residuals, normal equations, Levenberg-Marquardt."""
 
 from dataclasses import dataclass, replace
 
@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 from svfm_ros.compiled import kernel
 from svfm_ros.slam.graph.block_cholesky import Factor, Structure, factorise
 
-__all__ = ["Edges", "Settled", "jacobians", "settle"]
+__all__ = ["Edges", "Solution", "jacobians", "minimise"]
 
 Array = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -16,12 +16,12 @@ Bools = NDArray[np.bool_]
 
 _MOST_DAMPING = 1e8
 _SHORTEST_STEP = 1e-9
-_ANCHOR = 1e-6  # keeps poses that nothing ties to the rest where they are
+_ANCHOR = 1e-6  # prior on every pose (1/m², 1/rad²), so that poses without constraints stay where they are
 
 
 @dataclass(frozen=True, slots=True)
 class Edges:
-    """Constraints of a graph, by the row of their poses.
+    """Constraints of a graph, by the rows of their poses.
 
     The residual of an edge is ``inverse(from) @ to`` minus what was measured: x and y in the axes of ``from``, and the
     turn. A prior's ``from`` is the map itself (-1).
@@ -55,8 +55,8 @@ class Edges:
 
 
 @dataclass(frozen=True, slots=True)
-class Settled:
-    """Where the poses came to rest."""
+class Solution:
+    """Result of ``minimise``."""
 
     poses: Array  # (N, 3)
     factor: Factor | None  # of the system at the last step; None where there is nothing to solve for
@@ -64,8 +64,8 @@ class Settled:
     cost: float
 
 
-def settle(poses: Array, edges: Edges, structure: Structure, max_iterations: int, tolerance: float) -> Settled:
-    """Levenberg-Marquardt from the given poses; undamped, that is Gauss-Newton, while steps go down."""
+def minimise(poses: Array, edges: Edges, structure: Structure, max_iterations: int, tolerance: float) -> Solution:
+    """Levenberg-Marquardt from the given poses; undamped (Gauss-Newton) while the cost decreases."""
     poses, damping, factor = poses.copy(), 0.0, None
     cost, iterations = np.inf, 0
     while iterations < max_iterations:
@@ -76,7 +76,7 @@ def settle(poses: Array, edges: Edges, structure: Structure, max_iterations: int
         if factor is not None:
             step = factor.solve(-gradient)
             longest = float(np.abs(step).max(initial=0.0))
-            trial = _moved(poses, step, structure.place)
+            trial = _moved(poses, step, structure.column)
             trial_cost = float(edges.costs(trial).sum())
         if trial_cost <= cost:
             poses, damping = trial, damping / 10.0 if damping > 1e-6 else 0.0
@@ -84,11 +84,11 @@ def settle(poses: Array, edges: Edges, structure: Structure, max_iterations: int
                 cost = trial_cost
                 break
             cost = trial_cost
-        elif longest < 1e-6 or damping > _MOST_DAMPING:  # at the bottom, as far as numbers can tell
+        elif longest < 1e-6 or damping > _MOST_DAMPING:  # converged to numerical precision
             break
         else:
             damping = max(damping * 10.0, 1e-4)
-    return Settled(poses, factor, iterations, float(cost))
+    return Solution(poses, factor, iterations, float(cost))
 
 
 def _linearise(poses: Array, edges: Edges, structure: Structure, damping: float) -> tuple[Array, Array, Array, float]:
@@ -97,17 +97,17 @@ def _linearise(poses: Array, edges: Edges, structure: Structure, damping: float)
     gradient = np.zeros((structure.size, 3))
     cost = _assemble(
         poses, edges.start, edges.end, edges.measured, edges.information,
-        structure.place, structure.slots, diagonal, below, gradient,
+        structure.column, structure.slots, diagonal, below, gradient,
     )  # fmt: skip
     index = np.arange(3)
     diagonal[:, index, index] = (1.0 + damping) * diagonal[:, index, index] + _ANCHOR
     return diagonal, below, gradient, cost
 
 
-def _moved(poses: Array, step: Array, place: Ints) -> Array:
+def _moved(poses: Array, step: Array, column: Ints) -> Array:
     moved = poses.copy()
-    free = place >= 0
-    moved[free] += step[place[free]]
+    free = column >= 0
+    moved[free] += step[column[free]]
     moved[:, 2] = (moved[:, 2] + np.pi) % (2.0 * np.pi) - np.pi
     return moved
 
@@ -169,7 +169,7 @@ def _add_pull(out: Array, J: Array, W: Array, r: Array) -> None:
 @kernel
 def _assemble(
     poses: Array, start: Ints, end: Ints, measured: Array, information: Array,
-    place: Ints, slots: Ints, diagonal: Array, below: Array, gradient: Array,
+    column: Ints, slots: Ints, diagonal: Array, below: Array, gradient: Array,
 ) -> float:  # fmt: skip
     """Fill the normal equations; returns the cost."""
     r, cost = np.empty(3), 0.0
@@ -179,8 +179,8 @@ def _assemble(
         for i in range(3):
             cost += r[i] * (W[i, 0] * r[0] + W[i, 1] * r[1] + W[i, 2] * r[2])
         J_a, J_b = jacobians(poses, start[e], end[e])
-        a = place[start[e]] if start[e] >= 0 else -1
-        b = place[end[e]]
+        a = column[start[e]] if start[e] >= 0 else -1
+        b = column[end[e]]
         if a >= 0:
             _add_product(diagonal[a], J_a, W, J_a)
             _add_pull(gradient[a], J_a, W, r)

@@ -1,4 +1,4 @@
-"""In which order to eliminate poses from a sparse system: those with the fewest neighbours first."""
+"""Minimum-degree elimination order of a sparse symmetric system."""
 
 import numpy as np
 from numpy.typing import NDArray

@@ -1,7 +1,7 @@
-"""The pose graph: poses, the motions measured between them, and the poses that agree best with all of these.
+"""Pose graph: nodes, relative-pose constraints between them, and the least-squares poses, robust to false loops.
 
-The first pose is held; it says where the map lies. Loop closures may be false: each gets a weight, 1 while it is
-believed and 0 while it is not, and may get the other one later, when more is known (see ``judge``).
+The first node is fixed at its pose. Each loop closure is accepted (weight 1) or rejected (weight 0) by
+``robust_loops``; the decision may change when more constraints arrive.
 """
 
 from dataclasses import dataclass
@@ -11,10 +11,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from svfm_ros import geometry
-from svfm_ros.config.graph_config import GraphConfig
 from svfm_ros.errors import DataError
+from svfm_ros.slam.graph.block_cholesky import FIXED
 from svfm_ros.slam.graph.edges import Edges, jacobians
-from svfm_ros.slam.graph.robust_loops import Verdict, judge, possible_loops
+from svfm_ros.slam.graph.robust_loops import RobustSolution, odometry_consistent, solve_robustly
 from svfm_ros.types import Constraint, Pose2
 
 __all__ = ["GraphResult", "PoseGraph"]
@@ -22,20 +22,20 @@ __all__ = ["GraphResult", "PoseGraph"]
 Array = NDArray[np.float64]
 Bools = NDArray[np.bool_]
 
-_MAP = -1  # row of the map itself, where priors start
+_MAP = -1  # row that stands for the map frame, where priors start
 
 
 @dataclass(frozen=True, slots=True)
 class GraphResult:
-    """Optimised poses, and what was believed on the way."""
+    """Optimised poses and the decision about each loop."""
 
     ids: NDArray[np.int64]  # (N,), in the order they were added
     poses: Array  # (N, 3), T_map_node
     iterations: int
-    chi2: float  # of all that is believed
+    chi2: float  # of all accepted constraints
     loops: tuple[Constraint, ...]
-    weights: Array  # (loops,), 1 believed, 0 not
-    strain: float  # the largest squared, weighted residual of what is no loop
+    weights: Array  # (loops,), 1 accepted, 0 rejected
+    worst_step_chi2: float  # the largest squared, weighted residual of a constraint that is no loop
 
     def pose(self, node_id: int) -> Pose2:
         """``T_map_node`` of one node."""
@@ -43,30 +43,29 @@ class GraphResult:
 
 
 class PoseGraph:
-    """A graph that grows: each ``optimise`` starts from the poses of the last one.
+    """A growing graph; each ``optimise`` starts from the poses of the last one.
 
     ``optimise`` may run in a thread of its own while nodes and constraints are added: it works on a copy, and nodes
-    that came meanwhile move along with the last node it knew.
+    that were added meanwhile move rigidly with the last node of that copy.
     """
 
-    def __init__(self, config: GraphConfig | None = None) -> None:
-        self.config = config or GraphConfig()
+    def __init__(self) -> None:
         self._lock = Lock()
         self._row: dict[int, int] = {}
         self._poses: list[Array] = []
         self._constraints: list[Constraint] = []
         self._rows: list[tuple[int, int]] = []
-        self._believed: Bools = np.empty(0, dtype=bool)
+        self._accepted: Bools = np.empty(0, dtype=bool)
         self._possible: Bools = np.empty(0, dtype=bool)
         self._by_odometry: Array = np.empty((0, 3))
-        self._verdict: Verdict | None = None
+        self._robust: RobustSolution | None = None
         self._edges = Edges(*(np.empty(s, t) for s, t in _EMPTY))
 
     def __len__(self) -> int:
         return len(self._poses)
 
     def add_node(self, node_id: int, T_map_node: Pose2) -> None:
-        """A new pose with a first guess; the first of all is held where it is."""
+        """Add a node with its initial pose; the first node of all is fixed there."""
         with self._lock:
             if node_id in self._row:
                 raise DataError(f"expected a new node, got {node_id} a second time")
@@ -74,57 +73,57 @@ class PoseGraph:
             self._poses.append(T_map_node.as_array())
 
     def add(self, constraint: Constraint) -> None:
-        """A measured motion between two nodes; a prior's ``from_id`` is not looked at, it starts at the map."""
+        """Add a constraint between two nodes; a prior's ``from_id`` is ignored."""
         with self._lock:
             start = _MAP if constraint.kind == "prior" else self._row_of(constraint.from_id)
             self._rows.append((start, self._row_of(constraint.to_id)))
             self._constraints.append(constraint)
 
     def pose(self, node_id: int) -> Pose2:
-        """``T_map_node`` as of now."""
+        """Current ``T_map_node``."""
         return Pose2.from_array(self._poses[self._row_of(node_id)])
 
     def poses(self) -> Array:
-        """``T_map_node`` of all nodes ``(N, 3)`` as of now, in the order they were added."""
+        """Current ``T_map_node`` of all nodes ``(N, 3)``, in the order they were added."""
         return np.array(self._poses).reshape(-1, 3)
 
     def optimise(self) -> GraphResult:
-        """Settle all poses, judging loops on the way."""
+        """Optimise all poses; loops are accepted or rejected on the way."""
         with self._lock:
             poses, edges = np.array(self._poses).reshape(-1, 3), self._take_edges()
         if not len(poses):
             return GraphResult(np.empty(0, dtype=np.int64), poses, 0, 0.0, (), np.empty(0), 0.0)
-        verdict = self._judge(poses, edges)
+        robust = self._solve(poses, edges)
         with self._lock:
-            self._adopt(poses, verdict)
+            self._adopt(poses, robust)
             ids = np.fromiter(self._row, dtype=np.int64, count=len(poses))
         loops = np.flatnonzero(edges.is_loop)
         return GraphResult(
             ids,
-            verdict.settled.poses,
-            verdict.settled.iterations,
-            verdict.settled.cost,
+            robust.solution.poses,
+            robust.solution.iterations,
+            robust.solution.cost,
             tuple(self._constraints[int(e)] for e in loops),
-            verdict.believed[loops].astype(float),
-            float(verdict.strain[~edges.is_loop].max(initial=0.0)),
+            robust.accepted[loops].astype(float),
+            float(robust.costs[~edges.is_loop].max(initial=0.0)),
         )
 
     def covariance(self, node_id: int) -> Array:
-        """Of a node's pose ``(3, 3)``, in the map's axes, as seen from the first node; after ``optimise``."""
-        factor = None if self._verdict is None else self._verdict.settled.factor
+        """Covariance ``(3, 3)`` of a node's pose relative to the first node, in map axes; after ``optimise``."""
+        factor = None if self._robust is None else self._robust.solution.factor
         row = self._row_of(node_id)
-        if factor is None or row >= len(factor.structure.place):
+        if factor is None or row >= len(factor.structure.column):
             raise DataError(f"expected a node that was optimised, got {node_id}")
-        return factor.spread(-1, int(factor.structure.place[row]), np.zeros((3, 3)), np.eye(3))
+        return factor.propagated(FIXED, int(factor.structure.column[row]), np.zeros((3, 3)), np.eye(3))
 
     def relative_covariance(self, from_id: int, to_id: int) -> Array:
-        """Of ``T_from_to`` ``(3, 3)``, in the axes of ``from``; after ``optimise``."""
-        verdict = self._verdict
+        """Covariance ``(3, 3)`` of ``T_from_to`` in the axes of ``from``; after ``optimise``."""
+        robust = self._robust
         start, end = self._row_of(from_id), self._row_of(to_id)
-        if verdict is None or verdict.settled.factor is None or max(start, end) >= len(verdict.settled.poses):
+        if robust is None or robust.solution.factor is None or max(start, end) >= len(robust.solution.poses):
             raise DataError(f"expected nodes that were optimised, got {from_id} and {to_id}")
-        factor, place = verdict.settled.factor, verdict.settled.factor.structure.place
-        return factor.spread(int(place[start]), int(place[end]), *jacobians(verdict.settled.poses, start, end))
+        factor, column = robust.solution.factor, robust.solution.factor.structure.column
+        return factor.propagated(int(column[start]), int(column[end]), *jacobians(robust.solution.poses, start, end))
 
     def _row_of(self, node_id: int) -> int:
         if node_id not in self._row:
@@ -132,7 +131,7 @@ class PoseGraph:
         return self._row[node_id]
 
     def _take_edges(self) -> Edges:
-        """All constraints as arrays; those of the last time are kept."""
+        """All constraints as arrays; only new ones are converted."""
         known = len(self._edges)
         fresh = self._constraints[known:]
         if fresh:
@@ -148,35 +147,35 @@ class PoseGraph:
             self._edges = Edges(*(np.concatenate([getattr(old, n), getattr(more, n)]) for n in Edges.__slots__))
         return self._edges
 
-    def _judge(self, poses: Array, edges: Edges) -> Verdict:
-        known = len(self._believed)
+    def _solve(self, poses: Array, edges: Edges) -> RobustSolution:
+        known = len(self._accepted)
         fresh = np.arange(len(edges)) >= known
         if np.any(edges.is_loop & fresh):
-            start = self._carried_on(self._by_odometry, poses)
-            settled, possible = possible_loops(start, edges, fresh, self.config)
-            self._by_odometry = settled.poses
+            start = self._extended(self._by_odometry, poses)
+            solution, possible = odometry_consistent(start, edges, fresh)
+            self._by_odometry = solution.poses
         else:
             possible = fresh
         self._possible = np.concatenate([self._possible, possible[known:]])
-        believed = np.concatenate([self._believed, possible[known:]])
-        return judge(poses, edges, believed, self._possible, self.config)
+        accepted = np.concatenate([self._accepted, possible[known:]])
+        return solve_robustly(poses, edges, accepted, self._possible)
 
     @staticmethod
-    def _carried_on(before: Array, poses: Array) -> Array:
-        """Poses by odometry, the new ones laid at the end of the old ones."""
+    def _extended(before: Array, poses: Array) -> Array:
+        """Poses from odometry ``before``, with new poses appended by their relative motion."""
         if not len(before):
             return poses
         move = geometry.compose(before[-1], geometry.inverse(poses[len(before) - 1]))
         return np.concatenate([before, geometry.compose(move, poses[len(before) :])])
 
-    def _adopt(self, before: Array, verdict: Verdict) -> None:
-        after = verdict.settled.poses
+    def _adopt(self, before: Array, robust: RobustSolution) -> None:
+        after = robust.solution.poses
         if len(self._poses) > len(after) > 0:
             move = geometry.compose(after[-1], geometry.inverse(before[-1]))
             later = [geometry.compose(move, p) for p in self._poses[len(after) :]]
             self._poses[len(after) :] = later
         self._poses[: len(after)] = list(after)
-        self._believed, self._verdict = verdict.believed, verdict
+        self._accepted, self._robust = robust.accepted, robust
 
 
 _EMPTY = ((0, np.int64), (0, np.int64), ((0, 3), float), ((0, 3, 3), float), (0, bool))

@@ -1,12 +1,13 @@
-"""Which loop closures to believe.
+"""Pose-graph optimisation that rejects false loop closures.
 
-A false loop ruins a map, a missing one leaves it open: both are worth some care. A loop is judged twice.
+Two tests decide about a loop closure:
 
-Against the odometry alone: a loop that asks for more drift than the odometry can have had is impossible, whatever the
-other loops say. Against the other loops: those that cannot all hold at once are sorted out by graduated
-non-convexity (Yang et al. 2020, truncated least squares). It starts from a problem in which every loop pulls, then
-lets go, step by step, of those that stay out of line. No verdict of the second kind is final: a loop that was not
-believed is looked at again whenever the poses have moved.
+1. Against odometry alone: a loop whose residual is larger than the accumulated odometry covariance allows is rejected,
+   whatever the other loops say.
+2. Against the other loops: graduated non-convexity (Yang et al. 2020) with a truncated least-squares kernel. It starts
+   from a convex problem in which every loop has weight 1 and lowers, step by step, the weights of outliers.
+
+The second decision is not final: a rejected loop is tested again whenever the poses have moved.
 """
 
 from dataclasses import dataclass
@@ -14,115 +15,118 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from svfm_ros.config.graph_config import GraphConfig
 from svfm_ros.slam.graph.block_cholesky import Factor, build_structure
-from svfm_ros.slam.graph.edges import Edges, Settled, jacobians, settle
+from svfm_ros.slam.graph.edges import Edges, Solution, jacobians, minimise
 
-__all__ = ["Verdict", "judge", "possible_loops"]
+__all__ = ["RobustSolution", "odometry_consistent", "solve_robustly"]
 
 Array = NDArray[np.float64]
 Bools = NDArray[np.bool_]
 
-_MOST_ROUNDS = 4  # of settling and looking again, after which the verdict stands
-_MOST_GRADES = 40
+_MAX_ITERATIONS = 30
+_TOLERANCE = 1e-6  # relative decrease of the cost at which the solver stops
+_LOOP_GATE = 16.0  # a loop with a larger squared, weighted residual is an outlier
+_LOOP_SLACK = np.diag(np.array([0.05, 0.05, 0.02]) ** 2)  # m², m², rad²: added to a loop's covariance when it is tested
+_ODOMETRY_SLACK = 3.0  # standard deviations of odometry are multiplied by this when a loop is tested
+_MAX_ROUNDS = 4  # of optimising and testing all loops again
+_MAX_GRADES = 40
 _GRADE_FACTOR = 2.0
 
 
 @dataclass(frozen=True, slots=True)
-class Verdict:
-    """Poses at rest with the loops that are believed."""
+class RobustSolution:
+    """Optimised poses and the loops they were optimised with."""
 
-    settled: Settled
-    believed: Bools  # (E,), true for all that is no loop
-    strain: Array  # (E,): squared residual of each edge over what it may be
+    solution: Solution
+    accepted: Bools  # (E,), true for every edge that is no loop
+    costs: Array  # (E,): squared residual of each edge, weighted by its (for loops: inflated) covariance
 
 
-def judge(poses: Array, edges: Edges, believed: Bools, possible: Bools, config: GraphConfig) -> Verdict:
-    """Settle with the loops believed so far, then believe and disbelieve until all agree; ``possible`` bounds both."""
-    lenient = _lenient(edges, config)
-    believed = (believed & possible) | ~edges.is_loop
-    for round_ in range(_MOST_ROUNDS):
-        settled = _settle(poses, edges, believed, config)
-        poses = settled.poses
-        strain = lenient.costs(poses)
-        agrees = (strain <= config.loop_gate) | ~edges.is_loop
-        if np.all(agrees[believed]):
-            back = possible & agrees & ~believed
-            if not back.any() or round_ == _MOST_ROUNDS - 1:
+def solve_robustly(poses: Array, edges: Edges, accepted: Bools, possible: Bools) -> RobustSolution:
+    """Optimise with the loops accepted so far, then accept and reject loops until nothing changes.
+
+    Only loops that are ``possible`` (E,) can be accepted.
+    """
+    inflated = _inflated(edges)
+    accepted = (accepted & possible) | ~edges.is_loop
+    for round_ in range(_MAX_ROUNDS):
+        solution = _minimise(poses, edges, accepted)
+        poses = solution.poses
+        costs = inflated.costs(poses)
+        agrees = (costs <= _LOOP_GATE) | ~edges.is_loop
+        if np.all(agrees[accepted]):
+            again = possible & agrees & ~accepted
+            if not again.any() or round_ == _MAX_ROUNDS - 1:
                 break
-            believed = believed | back
+            accepted = accepted | again
         else:
-            believed = _graduate(poses, edges, lenient, possible, config)
-            if round_ == _MOST_ROUNDS - 2:  # no more turning in circles: the last round only lets go
-                possible = believed
-    return Verdict(settled, believed, strain)
+            accepted = _graduated_non_convexity(poses, edges, inflated, possible)
+            if round_ == _MAX_ROUNDS - 2:  # the last round only rejects, so that the loop ends
+                possible = accepted
+    return RobustSolution(solution, accepted, costs)
 
 
-def possible_loops(poses: Array, edges: Edges, which: Bools, config: GraphConfig) -> tuple[Settled, Bools]:
-    """Poses by odometry alone, and which of the chosen loops its drift allows."""
-    settled = _settle(poses, edges, ~edges.is_loop, config)
+def odometry_consistent(poses: Array, edges: Edges, which: Bools) -> tuple[Solution, Bools]:
+    """Poses from odometry alone, and which of the chosen loops ``(E,)`` its covariance allows ``(E,)``."""
+    solution = _minimise(poses, edges, ~edges.is_loop)
     possible = which.copy()
-    if settled.factor is None:
-        return settled, possible
+    if solution.factor is None:
+        return solution, possible
     loops = np.flatnonzero(which & edges.is_loop)
-    spreads = np.array([_spread(settled.factor, settled.poses, edges, int(e)) for e in loops]).reshape(-1, 3, 3)
-    total = config.odometry_slack**2 * spreads + np.linalg.inv(edges.information[loops]) + _slack(config)
-    residuals = edges.residuals(settled.poses)[loops]  # (loops, 3)
-    strain = np.einsum("ei,eij,ej->e", residuals, np.linalg.inv(total), residuals)
-    possible[loops] = strain <= config.loop_gate
-    return settled, possible
+    drift = np.array([_relative_covariance(solution.factor, solution.poses, edges, int(e)) for e in loops])
+    total = _ODOMETRY_SLACK**2 * drift.reshape(-1, 3, 3) + np.linalg.inv(edges.information[loops]) + _LOOP_SLACK
+    residuals = edges.residuals(solution.poses)[loops]  # (loops, 3)
+    costs = np.einsum("ei,eij,ej->e", residuals, np.linalg.inv(total), residuals)
+    possible[loops] = costs <= _LOOP_GATE
+    return solution, possible
 
 
-def _settle(poses: Array, edges: Edges, which: Bools, config: GraphConfig) -> Settled:
+def _minimise(poses: Array, edges: Edges, which: Bools) -> Solution:
     kept = edges.only(which)
     structure = build_structure(len(poses), 0, kept.start, kept.end)
-    return settle(poses, kept, structure, config.max_iterations, config.tolerance)
+    return minimise(poses, kept, structure, _MAX_ITERATIONS, _TOLERANCE)
 
 
-def _spread(factor: Factor, poses: Array, edges: Edges, e: int) -> Array:
-    """Covariance of where an edge's end lies as seen from its start."""
+def _relative_covariance(factor: Factor, poses: Array, edges: Edges, e: int) -> Array:
+    """Covariance ``(3, 3)`` of the pose of an edge's end relative to its start."""
     start, end = int(edges.start[e]), int(edges.end[e])
-    place = factor.structure.place
-    return factor.spread(int(place[start]), int(place[end]), *jacobians(poses, start, end))
+    column = factor.structure.column
+    return factor.propagated(int(column[start]), int(column[end]), *jacobians(poses, start, end))
 
 
-def _slack(config: GraphConfig) -> Array:
-    return np.diag([config.loop_slack_m**2, config.loop_slack_m**2, config.loop_slack_rad**2])
-
-
-def _lenient(edges: Edges, config: GraphConfig) -> Edges:
-    """Loops with the trust they have in court: matchers tend to be too sure of themselves."""
+def _inflated(edges: Edges) -> Edges:
+    """The edges with the covariance of loops enlarged: scan matchers underestimate their own error."""
     information = edges.information.copy()
     loops = edges.is_loop
     if loops.any():
-        information[loops] = np.linalg.inv(np.linalg.inv(information[loops]) + _slack(config))
+        information[loops] = np.linalg.inv(np.linalg.inv(information[loops]) + _LOOP_SLACK)
     return Edges(edges.start, edges.end, edges.measured, information, edges.is_loop)
 
 
-def _graduate(poses: Array, edges: Edges, lenient: Edges, possible: Bools, config: GraphConfig) -> Bools:
-    """Graduated non-convexity over all possible loops; returns the edges that are believed in the end."""
+def _graduated_non_convexity(poses: Array, edges: Edges, inflated: Edges, possible: Bools) -> Bools:
+    """Graduated non-convexity over all possible loops; returns the accepted edges ``(E,)``."""
     active = possible | ~edges.is_loop
-    pulling, judged = edges.only(active), lenient.only(active)
-    structure = build_structure(len(poses), 0, pulling.start, pulling.end)
-    gate, loops = config.loop_gate, pulling.is_loop
-    poses = settle(poses, judged, structure, 3, config.tolerance).poses
-    costs = judged.costs(poses)[loops]
-    mu = gate / max(2.0 * float(costs.max(initial=0.0)) - gate, gate)
-    weights = np.ones(len(pulling))
-    for _ in range(_MOST_GRADES):
-        weights[loops] = _truncated_weights(costs, mu, gate)
-        poses = settle(poses, judged.scaled(weights), structure, 1, config.tolerance).poses
-        costs = judged.costs(poses)[loops]
+    tested = inflated.only(active)
+    structure = build_structure(len(poses), 0, tested.start, tested.end)
+    loops = tested.is_loop
+    poses = minimise(poses, tested, structure, 3, _TOLERANCE).poses
+    costs = tested.costs(poses)[loops]
+    mu = _LOOP_GATE / max(2.0 * float(costs.max(initial=0.0)) - _LOOP_GATE, _LOOP_GATE)
+    weights = np.ones(len(tested))
+    for _ in range(_MAX_GRADES):
+        weights[loops] = _truncated_weights(costs, mu)
+        poses = minimise(poses, tested.scaled(weights), structure, 1, _TOLERANCE).poses
+        costs = tested.costs(poses)[loops]
         if np.all((weights[loops] < 0.01) | (weights[loops] > 0.99)) and mu > 1.0:
             break
         mu *= _GRADE_FACTOR
-    believed = ~edges.is_loop
-    believed[np.flatnonzero(active)] = weights > 0.5
-    return believed
+    accepted = ~edges.is_loop
+    accepted[np.flatnonzero(active)] = weights > 0.5
+    return accepted
 
 
-def _truncated_weights(costs: Array, mu: float, gate: float) -> Array:
+def _truncated_weights(costs: Array, mu: float) -> Array:
     """Weights of truncated least squares at one grade: 1 well within the gate, 0 well outside."""
-    low, high = mu / (mu + 1.0) * gate, (mu + 1.0) / mu * gate
-    between = np.sqrt(gate * mu * (mu + 1.0) / np.maximum(costs, 1e-12)) - mu
+    low, high = mu / (mu + 1.0) * _LOOP_GATE, (mu + 1.0) / mu * _LOOP_GATE
+    between = np.sqrt(_LOOP_GATE * mu * (mu + 1.0) / np.maximum(costs, 1e-12)) - mu
     return np.where(costs <= low, 1.0, np.where(costs >= high, 0.0, np.clip(between, 0.0, 1.0)))

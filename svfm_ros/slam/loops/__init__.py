@@ -1,1 +1,1 @@
-"""Recognise where the sensor was before: submaps, loop-closure candidates, relocalisation."""
+"""Loop closure: submaps, candidates, verification, relocalisation."""

@@ -1,7 +1,7 @@
-"""Where in a whole map is the sensor? A search everywhere and at any turn, and a verdict: one place, or none for sure.
+"""Global search: the pose of a cloud in a whole map, at any position and heading, if it is unambiguous.
 
-Rooms look alike. The best place only counts if it fits well by itself, if its walls hold it in every direction, and if
-no other place fits nearly as well.
+The best pose is accepted only if enough of the cloud lies on the map, if its covariance is small in every direction,
+and if no other pose scores nearly as well.
 """
 
 from collections.abc import Callable
@@ -12,89 +12,89 @@ from numpy.typing import NDArray
 
 from svfm_ros.slam.matching.correlative import Fit, Window, search_sectors, thinned
 from svfm_ros.slam.matching.local_map import LocalMap
-from svfm_ros.slam.matching.pose_covariance import doubt_of
-from svfm_ros.slam.matching.scan_matcher import Guess, honest, refine, share_blocked
+from svfm_ros.slam.matching.pose_covariance import worst_variances
+from svfm_ros.slam.matching.scan_matcher import Guess, blocked_share, refine, with_ambiguity
 from svfm_ros.slam.preprocess import Cloud
 from svfm_ros.types import MatchResult, Pose2
 
-__all__ = ["Place", "find_place"]
+__all__ = ["GlobalMatch", "find_pose"]
 
 Array = NDArray[np.float64]
 
 _POINTS = 150
-_TILE_M = 5.0  # the map is searched in squares of this size, each of which names its best
+_TILE_M = 5.0  # the map is searched in squares of this size
 _SECTORS = 8
-_LEAST_SCORE = 0.5
-_LEAST_INLIERS, _LEAST_MERIT = 0.65, 1.2  # in another house the best places have 0.45 and 0.8
-_RIVAL = 0.15  # how much less than the best so far a place may score to be looked at
-_CLEARLY = 0.1  # by so much must the best place fit better than any other place
-_VAGUE_M = 0.15  # a place that is known less exactly than this is none
-_LOOK_M = 2.0  # how far to look for other places that fit
-_SAME_PLACE_M, _SAME_TURN_RAD = 0.6, 0.3
+_MIN_SCORE = 0.5
+_MIN_INLIERS, _MIN_TOTAL = 0.65, 1.2  # in a map of another house the best matches have 0.45 and 0.8
+_SCORE_RANGE = 0.15  # poses that score this much less than the best are refined
+_MARGIN = 0.1  # least difference of the total score to the second best pose
+_MAX_SPREAD_M = 0.15
+_LOOK_M = 2.0  # radius in which other poses with a similar score are looked for
+_SAME_M, _SAME_RAD = 0.6, 0.3
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
-    """The best place in the map, and why it does not count; empty when it does."""
+class GlobalMatch:
+    """The best match in a map, and why it is not accepted; empty when it is."""
 
     match: MatchResult
-    merit: float
-    doubt: str
+    total: float  # coarse score plus share of inliers minus share of blocked beams
+    objection: str
 
     @property
-    def is_sure(self) -> bool:
-        """Whether it counts."""
-        return not self.doubt
+    def is_accepted(self) -> bool:
+        """Whether the match is unambiguous."""
+        return not self.objection
 
 
-def find_place(cloud: Cloud, target: LocalMap, possible: Callable[[Pose2], bool] = lambda _: True) -> Place | None:
-    """Of a cloud in the sensor's frame, among ``possible`` places; ``None`` where nothing in the map comes close."""
+def find_pose(cloud: Cloud, target: LocalMap, possible: Callable[[Pose2], bool] = lambda _: True) -> GlobalMatch | None:
+    """The best pose of a cloud in sensor frame among ``possible`` ones; None where no pose reaches the least score."""
     fits = [f for f in _fits(target, thinned(cloud.points, _POINTS)) if possible(f.T_target_source)]
     if not fits:
         return None
     matches = [refine(cloud, target, fit.T_target_source) for fit in fits]
-    merits = np.array(
+    totals = np.array(
         [
-            f.score + m.inlier_ratio - share_blocked(cloud, target, m.T_target_source)
+            f.score + m.inlier_ratio - blocked_share(cloud, target, m.T_target_source)
             for f, m in zip(fits, matches, strict=True)
         ]
     )
-    best = int(np.argmax(merits))
-    place = matches[best].T_target_source
-    match = honest(matches[best], cloud, target, Guess(place, _LOOK_M, np.pi, _LOOK_M, np.pi), _LOOK_M)
-    rivals = [float(r) for m, r in zip(matches, merits, strict=True) if not _same(m.T_target_source, place)]
-    merit = float(merits[best])
-    return Place(match, merit, _doubt(match, merit, merit - max(rivals, default=-1.0)))
+    best = int(np.argmax(totals))
+    pose = matches[best].T_target_source
+    match = with_ambiguity(matches[best], cloud, target, Guess(pose, _LOOK_M, np.pi, _LOOK_M, np.pi), _LOOK_M)
+    elsewhere = [float(t) for m, t in zip(matches, totals, strict=True) if not _same(m.T_target_source, pose)]
+    total = float(totals[best])
+    return GlobalMatch(match, total, _objection(match, total, total - max(elsewhere, default=-1.0)))
 
 
-def _doubt(match: MatchResult, merit: float, margin: float) -> str:
-    vague_m = float(np.sqrt(doubt_of(match.information)[0]))
-    if match.inlier_ratio < _LEAST_INLIERS or merit < _LEAST_MERIT:
-        return f"only {match.inlier_ratio:.0%} of what is seen lies on the map at the best place"
-    if vague_m > _VAGUE_M:
-        return f"the best place is only known to {vague_m:.2f} m"
-    if margin < _CLEARLY:
-        return "several places look alike"
+def _objection(match: MatchResult, total: float, margin: float) -> str:
+    spread_m = float(np.sqrt(worst_variances(match.information)[0]))
+    if match.inlier_ratio < _MIN_INLIERS or total < _MIN_TOTAL:
+        return f"only {match.inlier_ratio:.0%} of the points lie on the map at the best pose"
+    if spread_m > _MAX_SPREAD_M:
+        return f"the best pose is known to {spread_m:.2f} m only"
+    if margin < _MARGIN:
+        return "several poses match about as well"
     return ""
 
 
 def _fits(target: LocalMap, points: Array) -> list[Fit]:
-    """The best of each square and each sector of the turn, those that come close to the best of all."""
+    """The best pose of each square and each sector of headings, as far as they score nearly as well as the best."""
     seen = target.pyramid
     size_m = np.array(seen.levels.shape[:0:-1]) * seen.resolution_m  # width, height
     tiles = np.maximum(np.ceil(size_m / _TILE_M).astype(int), 1)
     side_m = size_m / tiles
     found: list[Fit] = []
-    least = _LEAST_SCORE
+    least = _MIN_SCORE
     for i in range(int(tiles[0])):
         for j in range(int(tiles[1])):
             x, y = seen.origin + (np.array([i, j]) + 0.5) * side_m
             window = Window(Pose2(float(x), float(y), 0.0), float(side_m.max() / 2.0))
             found += search_sectors(seen, points, window, _SECTORS, least)
-            least = max([least, *(f.score - _RIVAL for f in found)])
+            least = max([least, *(f.score - _SCORE_RANGE for f in found)])
     return [f for f in found if f.score >= least]
 
 
 def _same(one: Pose2, other: Pose2) -> bool:
     gap = one.inverse() @ other
-    return bool(np.hypot(gap.x, gap.y) < _SAME_PLACE_M and abs(gap.theta) < _SAME_TURN_RAD)
+    return bool(np.hypot(gap.x, gap.y) < _SAME_M and abs(gap.theta) < _SAME_RAD)

@@ -1,9 +1,8 @@
-"""Submaps: stretches of the path, drawn once, that later scans may be recognised in.
+"""Submaps: local maps of consecutive keyframes, the targets of loop search.
 
 Their life cycle is Cartographer's. A submap grows until it holds a given number of keyframes; when it is half full the
-next one opens, so that two are growing at any time and every place is inside one rather than on an edge. A full submap
-is finished: its drawing, relative to the keyframe in its middle, never changes again. What the pose graph moves is that
-keyframe, not the drawing.
+next one opens, so that every position is well inside one of them. A full submap is finished: its local map, in the
+frame of its middle keyframe (the anchor), never changes again. The pose graph moves the anchor.
 """
 
 from dataclasses import dataclass
@@ -14,21 +13,21 @@ from numpy.typing import NDArray
 from svfm_ros import geometry
 from svfm_ros.slam.keyframes import Pool
 from svfm_ros.slam.loops.signatures import signatures
-from svfm_ros.slam.matching.local_map import LocalMap, build_local_map
-from svfm_ros.slam.matching.packed_map import PackedMap
+from svfm_ros.slam.matching.local_map import LocalMap, bucket_starts, build_local_map
+from svfm_ros.slam.matching.pyramid import Pyramid, pyramid_from_level
 
-__all__ = ["Submap", "SubmapSpan", "Submaps", "draw"]
+__all__ = ["PackedMap", "Submap", "SubmapSpan", "Submaps", "draw"]
 
 Array = NDArray[np.float64]
 
 _DEPTH = 6  # levels of a finished submap's pyramid: blocks of 3.2 m at the top
 _REACH_M = 25.0
-_SPOT_STEP = 4  # every so many keyframes the place is looked at
+_SIGNATURE_STEP = 4  # keyframes between two signatures
 
 
 @dataclass(frozen=True, slots=True)
 class SubmapSpan:
-    """Keyframes ``first`` to ``last`` (not included), seen from ``anchor``."""
+    """Keyframes ``first`` to ``last`` (excluded)."""
 
     submap_id: int
     first: int
@@ -36,7 +35,7 @@ class SubmapSpan:
 
     @property
     def anchor(self) -> int:
-        """The keyframe in the middle: what it is far from, it turns by the least."""
+        """The keyframe in the middle, whose frame is that of the submap."""
         return (self.first + self.last) // 2
 
     def keyframes(self) -> NDArray[np.int64]:
@@ -45,31 +44,56 @@ class SubmapSpan:
 
 
 @dataclass(frozen=True, slots=True)
+class PackedMap:
+    """A local map without what can be recomputed (coarse levels, bucket index): a third of the memory."""
+
+    points: Array  # (M, 5), sorted by bucket
+    rows: int
+    columns: int
+    origin: Array  # (2,)
+    finest: Pyramid  # level 0 alone
+    depth: int
+
+    @classmethod
+    def of(cls, target: LocalMap) -> "PackedMap":
+        """The packed form of a local map."""
+        seen = target.pyramid
+        finest = Pyramid(seen.levels[:1].copy(), seen.resolution_m, seen.origin, seen.unknown)
+        rows = (len(target.starts) - 1) // target.columns
+        return cls(target.points, rows, target.columns, target.origin, finest, len(seen.levels))
+
+    def unpacked(self) -> LocalMap:
+        """The local map, exactly as it was packed."""
+        starts = bucket_starts(self.points, self.origin, self.rows, self.columns)
+        return LocalMap(self.points, starts, self.columns, self.origin, pyramid_from_level(self.finest, self.depth))
+
+
+@dataclass(frozen=True, slots=True)
 class Submap:
-    """A finished submap: its span and its drawing in the frame of its anchor."""
+    """A finished submap: its span and its local map in the frame of its anchor."""
 
     span: SubmapSpan
-    drawing: PackedMap
-    signatures: Array  # (S, D), what the place looks like from spots along the path
+    packed: PackedMap
+    signatures: Array  # (S, D), at positions along the path
 
     def target(self) -> LocalMap:
-        """The drawing, ready for scans to be laid onto."""
-        return self.drawing.unpacked()
+        """The local map, as target of scan matching."""
+        return self.packed.unpacked()
 
 
 def draw(span: SubmapSpan, pool: Pool, poses: Array) -> Submap:
-    """Finish a submap with the poses ``(K, 3)`` of now."""
+    """A finished submap from the current poses ``(K, 3)``."""
     relative = geometry.relative(poses[span.anchor], poses[: span.last])
     target = build_local_map(pool, relative, span.keyframes(), np.zeros(2), _REACH_M, span.keyframes(), _DEPTH)
-    spots = relative[span.first : span.last : _SPOT_STEP, :2]
-    return Submap(span, PackedMap.of(target), signatures(target.points[:, :2], spots))
+    positions = relative[span.first : span.last : _SIGNATURE_STEP, :2]
+    return Submap(span, PackedMap.of(target), signatures(target.points[:, :2], positions))
 
 
 class Submaps:
-    """The life cycle: which keyframes belong together.
+    """Groups keyframes into submaps.
 
-    ``size`` counts keyframes that lie one usual distance apart; where a log leaves more between them, fewer fill a
-    submap (see ``Keyframes.progress``).
+    ``size`` counts keyframes at their usual distance; where they lie farther apart, fewer fill a submap (see
+    ``Keyframes.progress``).
     """
 
     def __init__(self, size: float) -> None:
@@ -83,11 +107,11 @@ class Submaps:
         return [first for first, _ in self._open]
 
     def restore(self, count: int, growing: list[tuple[int, float]]) -> None:
-        """Go on with so many finished, and with those still growing: first keyframe and its progress."""
+        """Continue with ``count`` finished submaps and those still growing: first keyframe and its progress."""
         self._count, self._open = count, growing
 
     def add(self, keyframe: int, progress: float) -> SubmapSpan | None:
-        """Take in the next keyframe; returns the submap that it completed, if any."""
+        """Add the next keyframe; returns the submap that it completed, if any."""
         if not self._open or (len(self._open) == 1 and progress - self._open[0][1] >= self._size / 2.0):
             self._open.append((keyframe, progress))
         if progress - self._open[0][1] < self._size - 1.0:
@@ -95,7 +119,7 @@ class Submaps:
         return self._finish(self._open.pop(0)[0], keyframe + 1)
 
     def close(self, last: int, progress: float) -> SubmapSpan | None:
-        """End of a chain: what has grown so far is finished, if it is at least half full; the rest is forgotten."""
+        """End of a chain: finish the open submap if it is at least half full, and drop the rest."""
         grown = bool(self._open) and progress - self._open[0][1] >= self._size / 2.0
         first = self._open[0][0] if self._open else last
         self._open.clear()

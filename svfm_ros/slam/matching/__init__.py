@@ -1,1 +1,1 @@
-"""Lay a scan onto a map: correlative search, point-to-line refinement, covariance."""
+"""Match a scan against a map: correlative search, point-to-line refinement, covariance."""

@@ -1,8 +1,8 @@
-"""Where does a set of points fit best onto another? An exhaustive search that skips what cannot win.
+"""Correlative scan matching by branch and bound (Hess et al. 2016).
 
-The target is a pyramid of scores. The score at a coarse level bounds all poses of its block from above, so branch and
-bound (Hess et al. 2016) finds the same best pose as trying every cell and every angle would. Shared by scan matching,
-loop closure, localisation and the placing of walks.
+The target is a pyramid of score grids. The score at a coarse level is an upper bound for all poses of its block, so the
+search returns the same best pose as an exhaustive search over all cells and angles. Used by scan matching, loop
+closure, relocalisation and the alignment of walks.
 """
 
 from dataclasses import dataclass
@@ -32,10 +32,10 @@ Ints = NDArray[np.int32]
 
 @dataclass(frozen=True, slots=True)
 class Window:
-    """What to search: around ``centre``, to ``reach_m`` in x and y and ``turn_rad`` to either side.
+    """Search window: ``centre``, plus or minus ``reach_m`` in x and y and ``turn_rad`` in heading.
 
-    Penalties make the search prefer the centre among equals: score lost per square metre and per square radian, up to
-    ``most_penalty`` each, so that a clear view always wins over a wrong guess.
+    Penalties make the search prefer poses near the centre: score lost per square metre and per square radian, at most
+    ``most_penalty`` each, so that a clear match still wins over a wrong prior.
     """
 
     centre: Pose2
@@ -93,15 +93,15 @@ def _search(pyramid: Pyramid, points: Array, window: Window, angles: Array, min_
 
 
 def thinned(points: Array, most: int) -> Array:
-    """Every so many of the points, so that no more than ``most`` are left."""
+    """At most ``most`` of the points, evenly spaced in their order."""
     return points if len(points) <= most else points[np.arange(most) * (len(points) - 1) // max(most - 1, 1)]
 
 
 def ambiguity(pyramid: Pyramid, points: Array, best: Pose2, window: Window, softness: float) -> Array:
-    """Covariance ``(2, 2)`` of x and y over the window, at the best turn: how many other places fit nearly as well.
+    """Covariance ``(2, 2)`` of x and y over the window, at the best heading, of poses that score nearly as well.
 
-    A pose counts ``exp((score - best score) / softness)``, penalties included. What the grid's own resolution adds is
-    taken off again, so that a sharp peak gives zero.
+    A pose counts ``exp((score - best score) / softness)``, penalties included. The variance that
+    the grid's resolution adds is subtracted, so that a sharp peak gives zero.
     """
     moments = _moments(
         pyramid.levels[0],
@@ -158,7 +158,7 @@ def _mean_score(level: Bytes, unknown: int, cells: Ints, ox: int, oy: int) -> fl
 
 @kernel
 def _nearest(o: int, size: int) -> int:
-    """Of the offsets o … o + size - 1, the one nearest to zero: it costs least."""
+    """Distance to zero of the nearest of the offsets o … o + size - 1, in cells."""
     return 0 if o <= 0 < o + size else min(abs(o), abs(o + size - 1))
 
 
@@ -217,7 +217,7 @@ def _moments(
 
 @kernel
 def _less(moments: Array, off: float) -> Array:
-    """A covariance ``(2, 2)`` with so much taken off its variances along both its axes, none below zero."""
+    """A covariance ``(2, 2)`` with ``off`` subtracted from both eigenvalues, none below zero."""
     xx, xy, yy = moments[0, 0], moments[0, 1], moments[1, 1]
     mean, root = 0.5 * (xx + yy), np.hypot(0.5 * (xx - yy), xy)
     large, small = max(mean + root - off, 0.0), max(mean - root - off, 0.0)
@@ -266,7 +266,7 @@ def _branch_and_bound(
     hopeful = np.nonzero(bounds > min_score)[0]
     order = hopeful[np.argsort(-bounds[hopeful])]
     best, best_x, best_y, best_a = min_score, 0, 0, -1
-    # Depth first; a node is angle, x, y, level. Four children a level is all that can wait.
+    # Depth first; a node is angle, x, y, level. At most four children per level are on the stack.
     nodes, node_bounds = np.empty((4 * (top + 1) + 4, 4), dtype=np.int64), np.empty(4 * (top + 1) + 4)
     for k in order:
         if bounds[k] <= best:
@@ -294,7 +294,7 @@ def _branch_and_bound(
                 bound = _bound(levels[h - 1], unknown, cells[a], ox, oy, s, resolution_m, per_m2, most, turn_cost)
                 if bound <= best:
                     continue
-                at = waiting  # keep the children sorted: the best is taken first
+                at = waiting  # keep the children sorted: the best is expanded first
                 while at > first and node_bounds[at - 1] > bound:
                     node_bounds[at] = node_bounds[at - 1]
                     nodes[at] = nodes[at - 1]

@@ -1,7 +1,7 @@
-"""A given map made ready for scans: its walls as points with normals, as if they had been scanned.
+"""An occupancy grid as a target of scan matching: wall points with normals.
 
-A cell of a map says that there is a wall somewhere inside it. The line through the wall cells around it says where
-more finely. A wall that is free on both sides has two surfaces.
+The position of a wall inside its cell is taken from a line fit through the wall cells around it. A wall that is free on
+both sides has two surfaces.
 """
 
 import numpy as np
@@ -18,14 +18,14 @@ __all__ = ["local_map_from_grid"]
 Array = NDArray[np.float64]
 
 _OCCUPIED, _FREE = 0.65, 0.4
-_LINE_M = 0.2  # wall cells so near speak for the line through a cell
-_SKIN_CELLS = 2  # what lies deeper inside a wall was drawn by hand: no scan sees it
-_FLATNESS = 0.4  # least over greatest spread of these cells; above it there is no line to speak of
-_WEIGHT = 3.0  # as much as three close looks
+_LINE_M = 0.2  # wall cells within this radius are fitted by a line
+_SKIN_CELLS = 2  # cells deeper inside a wall are left out: no scan sees them
+_FLATNESS = 0.4  # least over greatest spread of these cells; above it the cells form no line
+_WEIGHT = 3.0  # of each point: that of three scans from close by
 
 
 def local_map_from_grid(grid: OccupancyGrid) -> LocalMap:
-    """All of a map, in the *map's* frame."""
+    """The whole grid as a local map, in the *map's* frame."""
     prob = np.ascontiguousarray(grid.prob, dtype=np.float64)
     known = np.isfinite(prob)
     walls, free = known & (prob >= _OCCUPIED), known & (prob < _FREE)

@@ -1,7 +1,7 @@
-"""The map that a scan is laid onto: points with normals of some keyframes, merged, and quick to look up.
+"""Local map: merged points with normals of some keyframes, and a pyramid for the coarse search.
 
-Points of many keyframes that fall into one small cell and face the same way become one, the mean of them: the noise of
-single scans averages out and the cost of a match no longer depends on how often a wall was seen.
+Points of several keyframes in the same small cell with a similar normal are replaced by their mean. This averages the
+noise of single scans, and the cost of a match does not depend on how often a wall was seen.
 """
 
 from dataclasses import dataclass
@@ -28,15 +28,15 @@ __all__ = [
 Array = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
-BUCKET_M = 0.15  # side of the cells that points are found by
-MERGE_M = 0.05  # side of the cells in which points become one
-_TRUSTED_M = 4.0  # a point seen from here counts half as much as one seen at arm's length
-_SURE = 0.5  # weight that a point of a merged cloud needs at least
+BUCKET_M = 0.15  # side of the cells of the look-up grid
+MERGE_M = 0.05  # side of the cells in which points are merged
+_TRUSTED_M = 4.0  # range at which a point has half the weight of a close one
+_SURE = 0.5  # least weight of a point of a merged cloud
 _GRAZING_WEIGHT = 0.02
 _COARSE_M = 0.1  # resolution of the coarse search
 COARSE_DEPTH = 4
 WHOLE_DEPTH = 6  # for windows as large as a map: blocks of 3.2 m at the top
-_BEYOND_M = 25.0  # walls so far from the path are still drawn
+_BEYOND_M = 25.0  # walls up to this far from the path are drawn
 UNKNOWN = 90  # score of what was never seen; a wall has 255
 
 
@@ -63,8 +63,8 @@ def build_local_map(
 ) -> LocalMap:
     """From the keyframes named by ``ids`` with poses ``(K, 3)``; points farther than the reach are left out.
 
-    The keyframes ``free`` tell which space is free. ``depth`` is that of the pyramid for the coarse search: deep ones
-    pay for wide windows.
+    Free space is drawn from the keyframes ``free``. ``depth`` is the number of levels of the pyramid: more levels pay
+    off for wide search windows.
     """
     merged = _merge(pool.points, pool.starts, poses, ids, centre, reach_m, MERGE_M)
     target = local_map_of(merged, np.array(centre[:2], dtype=float), depth)
@@ -75,14 +75,14 @@ def build_local_map(
 
 
 def build_whole_map(pool: Pool, poses: Array, ids: Ints) -> LocalMap:
-    """From all of these keyframes, however far apart, with a pyramid for wide windows."""
+    """From all of these keyframes, however far apart, with a pyramid for wide search windows."""
     low, high = poses[ids, :2].min(axis=0), poses[ids, :2].max(axis=0)
     reach_m = float((high - low).max()) / 2.0 + _BEYOND_M
     return build_local_map(pool, poses, ids, (low + high) / 2.0, reach_m, ids, WHOLE_DEPTH)
 
 
 def local_map_of(points: Array, centre: Array, depth: int) -> LocalMap:
-    """A map of points ``(M, 5)``, x, y, normal and weight; its pyramid is blank and yet to be drawn."""
+    """A map of points ``(M, 5)``, x, y, normal and weight; its pyramid is still blank."""
     low = points[:, :2].min(axis=0) - BUCKET_M if len(points) else centre
     high = points[:, :2].max(axis=0) + BUCKET_M if len(points) else low + BUCKET_M
     columns, rows = (np.ceil((high - low) / BUCKET_M).astype(int) + 1).tolist()
@@ -131,7 +131,7 @@ def _merge(
                 table[slot], keys[m] = m, key
                 m += 1
             row = out[table[slot]]
-            # Seen from afar, a small error of heading is a large one of place.
+            # A heading error displaces distant points more: they get less weight.
             w = 1.0 / (1.0 + (pool[i, 0] ** 2 + pool[i, 1] ** 2) / _TRUSTED_M**2)
             if pool[i, 2] ** 2 + pool[i, 3] ** 2 < 0.5:
                 w *= _GRAZING_WEIGHT
@@ -178,7 +178,7 @@ def _draw_free(
     origin: Array,
     resolution_m: float,
 ) -> None:
-    """Set to zero what lies between each keyframe and what it saw; a last bit before the wall stays unknown."""
+    """Set the cells between each keyframe and its points to zero (free), except the last 1.5 cells before a wall."""
     height, width = grid.shape
     for k in ids:
         c, s = np.cos(poses[k, 2]), np.sin(poses[k, 2])

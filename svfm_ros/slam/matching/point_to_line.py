@@ -1,4 +1,4 @@
-"""The compiled core of the fine fit: surfaces from points, Gauss-Newton on them, what the map thinks of the result."""
+"""Compiled point-to-line registration: implicit surfaces, Gauss-Newton, inlier counts."""
 
 import numpy as np
 from numpy.typing import NDArray
@@ -7,13 +7,13 @@ from svfm_ros.compiled import kernel
 from svfm_ros.slam.matching.local_map import BUCKET_M
 from svfm_ros.slam.matching.pyramid import BESIDE_WALL, WALL
 
-__all__ = ["fit_to_surfaces", "judge_points", "share_of_blocked"]
+__all__ = ["count_inliers", "fit_to_surfaces", "share_behind_walls"]
 
 Array = NDArray[np.float64]
 Ints = NDArray[np.int64]
 Bytes = NDArray[np.uint8]
 
-_INLIER_M, _NEAR_M = 0.06, 0.15  # an inlier is so close to a surface, and so close to a point of it
+_INLIER_M, _NEAR_M = 0.06, 0.15  # distances of an inlier to the surface and to a point of it
 
 
 @kernel
@@ -43,7 +43,7 @@ def _surface(
             dx, dy = x - points[k, 0], y - points[k, 1]
             square = dx * dx + dy * dy
             px, py = points[k, 2], points[k, 3]
-            if square > radius * radius or px * nx + py * ny < 0.0:  # the far side of a thin wall is another surface
+            if square > radius * radius or px * nx + py * ny < 0.0:  # normals disagree: the other side of a thin wall
                 continue
             w = np.exp(-square / (width * width)) * points[k, 4]
             total += w
@@ -85,7 +85,7 @@ def fit_to_surfaces(
     prior: Array,
     stages: Array,
 ) -> tuple[Array, Array, int, bool]:
-    """Gauss-Newton with fading trust; returns pose, information, iterations, converged."""
+    """Gauss-Newton with a Geman-McClure kernel; returns pose, information, iterations, converged."""
     pose = start.copy()
     H, g = np.zeros((3, 3)), np.zeros(3)
     iterations, converged = 0, False
@@ -104,7 +104,7 @@ def fit_to_surfaces(
                 )
                 if weight == 0.0:
                     continue
-                # Less trust in what is far off, and in a surface that was seen once and from afar.
+                # Less weight for large residuals, and for surfaces seen rarely or from far away.
                 w = weight / (1.0 + weight) / (1.0 + (d / scale) ** 2) ** 2
                 jt = ny * ax - nx * ay
                 H[0, 0] += w * nx * nx
@@ -119,7 +119,7 @@ def fit_to_surfaces(
             H[1, 0], H[2, 0], H[2, 1] = H[0, 1], H[0, 2], H[1, 2]
             A, b = H.copy(), g.copy()
             for k in range(3):
-                # The start speaks in the unit of a residual squared.
+                # The prior on the start pose, in units of squared residuals.
                 A[k, k] += prior[k] * scale * scale + 1e-9
                 b[k] += prior[k] * scale * scale * (pose[k] - start[k])
             step = _solve(A, b)
@@ -133,7 +133,7 @@ def fit_to_surfaces(
 
 @kernel
 def _blocked(seen: Bytes, x0: float, y0: float, x1: float, y1: float) -> bool:
-    """Whether the way between two cells leads through a wall: into it and out again, not merely along it."""
+    """Whether the segment between two cells crosses a wall: into it and out again, not only along it."""
     dx, dy = x1 - x0, y1 - y0
     steps = int(2.0 * np.sqrt(dx * dx + dy * dy))
     inside = False
@@ -150,8 +150,8 @@ def _blocked(seen: Bytes, x0: float, y0: float, x1: float, y1: float) -> bool:
 
 
 @kernel
-def share_of_blocked(seen: Bytes, origin: Array, seen_m: float, points: Array, pose: Array) -> float:
-    """Share of points ``(N, 2)`` that cannot be seen from the pose because a wall is in the way."""
+def share_behind_walls(seen: Bytes, origin: Array, seen_m: float, points: Array, pose: Array) -> float:
+    """Share of points ``(N, 2)`` that a wall hides from the pose."""
     c, s = np.cos(pose[2]), np.sin(pose[2])
     x0, y0 = (pose[0] - origin[0]) / seen_m, (pose[1] - origin[1]) / seen_m
     count = 0
@@ -163,7 +163,7 @@ def share_of_blocked(seen: Bytes, origin: Array, seen_m: float, points: Array, p
 
 
 @kernel
-def judge_points(
+def count_inliers(
     points: Array,
     normals: Array,
     map_points: Array,
@@ -176,8 +176,8 @@ def judge_points(
     unknown: int,
     pose: Array,
 ) -> tuple[int, int, float]:
-    """Points on the map's surfaces, points where the map says there is nothing, and squared distances of the first."""
-    inliers, strangers, squares = 0, 0, 0.0
+    """Numbers of inliers and of points in known space that are none, and the sum of squared distances of inliers."""
+    inliers, outliers, squares = 0, 0, 0.0
     c, s = np.cos(pose[2]), np.sin(pose[2])
     for i in range(len(points)):
         x, y = c * points[i, 0] - s * points[i, 1] + pose[0], s * points[i, 0] + c * points[i, 1] + pose[1]
@@ -188,5 +188,5 @@ def judge_points(
             inliers += 1
             squares += d * d
         elif 0 <= row < seen.shape[0] and 0 <= column < seen.shape[1] and seen[int(row), int(column)] != unknown:
-            strangers += 1
-    return inliers, strangers, squares
+            outliers += 1
+    return inliers, outliers, squares

@@ -8,19 +8,27 @@ from numpy.typing import NDArray
 from svfm_ros.compiled import kernel
 from svfm_ros.types import Constraint
 
-__all__ = ["covariance_of", "doubt_of", "information_with_floor", "inverse_of", "is_leap", "step_information", "turned"]
+__all__ = [
+    "covariance_of",
+    "information_with_floor",
+    "inverse_of",
+    "is_break",
+    "step_information",
+    "turned",
+    "worst_variances",
+]
 
 Array = NDArray[np.float64]
 
-LEAP = np.diag([1e-4, 1e-4, 1e-2])  # information of a leap: 100 m, 10 rad
-_LEAP_M, _LEAP_RAD = 1.5, 0.3
+BREAK = np.diag([1e-4, 1e-4, 1e-2])  # information of a step across a tracking loss: standard deviations 100 m, 10 rad
+_BREAK_M, _BREAK_RAD = 1.5, 0.3
 _TINY = 1e-18  # rounding must not make a square negative
-_LEAST = np.diag(1.0 / np.array([100.0, 100.0, 10.0]) ** 2)  # m, m, rad: as wide as "no idea" gets
+_LEAST = np.diag(1.0 / np.array([100.0, 100.0, 10.0]) ** 2)  # m, m, rad: the largest standard deviations
 
 
 @kernel
 def inverse_of(matrix: Array) -> Array:
-    """Of a positive definite matrix ``(3, 3)``, by Cholesky: several a scan, for which numpy's takes too long."""
+    """Of a positive definite matrix ``(3, 3)``, by Cholesky; numpy's general inverse takes ten times as long."""
     a = np.sqrt(matrix[0, 0])
     b, d = matrix[1, 0] / a, matrix[2, 0] / a
     c = np.sqrt(max(matrix[1, 1] - b * b, _TINY))
@@ -45,36 +53,38 @@ def covariance_of(information: Array) -> Array:
     return inverse_of(information + _LEAST)
 
 
-def doubt_of(information: Array) -> Array:
-    """Variances ``(2,)`` of place, in its least sure direction, and of turn: m² and rad²."""
+def worst_variances(information: Array) -> Array:
+    """Variances ``(2,)``: of position along its least certain direction (m²) and of heading (rad²)."""
     covariance = covariance_of(information)
     xx, xy, yy, turn = (float(covariance[i, j]) for i, j in ((0, 0), (0, 1), (1, 1), (2, 2)))
     return np.array([0.5 * (xx + yy) + math.hypot(0.5 * (xx - yy), xy), turn])
 
 
 def information_with_floor(information: Array, floor: Array) -> Array:
-    """The same information, but never surer than the standard deviations ``floor`` (3,)."""
+    """The information with the variances ``floor**2`` (3,) added to the covariance."""
     return inverse_of(covariance_of(information) + np.diag(floor**2))
 
 
 def step_information(information: Array | None, floor: Array) -> Array:
-    """Of a step between keyframes. One that nobody saw, or that might as well have gone elsewhere, is a leap.
+    """Information of the step between two keyframes; ``BREAK`` for a step that was not measured or is ambiguous.
 
-    A leap keeps its measured motion until something speaks against it, and then gives way without resistance.
+    A step with this little information keeps its initial motion until a loop closure contradicts it.
     """
     if information is None:
-        return LEAP
-    place_m2, turn_rad2 = doubt_of(information)
-    return LEAP if place_m2 > _LEAP_M**2 or turn_rad2 > _LEAP_RAD**2 else information_with_floor(information, floor)
+        return BREAK
+    position_m2, turn_rad2 = worst_variances(information)
+    return (
+        BREAK if position_m2 > _BREAK_M**2 or turn_rad2 > _BREAK_RAD**2 else information_with_floor(information, floor)
+    )
 
 
-def is_leap(step: Constraint) -> bool:
-    """Whether a step's motion is hardly known."""
-    return step.kind == "odometry" and bool(step.information[0, 0] <= LEAP[0, 0])
+def is_break(step: Constraint) -> bool:
+    """Whether a step is an odometry break: its motion is practically unknown."""
+    return step.kind == "odometry" and bool(step.information[0, 0] <= BREAK[0, 0])
 
 
 def turned(matrix: Array, theta_rad: float) -> Array:
-    """A covariance or information ``(3, 3)`` in axes turned by theta: from the map's to those of a pose in it."""
+    """A covariance or information ``(3, 3)`` rotated from map axes into the axes of a pose with heading theta."""
     c, s = np.cos(theta_rad), np.sin(theta_rad)
     R = np.array([[c, s, 0.0], [-s, c, 0.0], [0.0, 0.0, 1.0]])
     return np.asarray(R @ matrix @ R.T)

@@ -1,8 +1,7 @@
-"""Grids of scores at several resolutions: what correlative search looks things up in.
+"""Score grids at several resolutions for correlative search.
 
-A cell scores high where the target has a wall, zero where it is known to be free, and something between where it was
-never seen, so that a pose is not preferred merely because it hides new things behind old ones. Coarser levels hold the
-maximum over blocks of 2, 4, 8 … cells.
+A cell has a high score at a wall, zero in free space and a value between in unknown space, so that a pose is not
+preferred only because it puts points into unknown space. Coarser levels hold maxima over blocks of 2, 4, 8 … cells.
 """
 
 from dataclasses import dataclass
@@ -29,7 +28,7 @@ Bytes = NDArray[np.uint8]
 
 _OCCUPIED = 0.65
 WALL, BESIDE_WALL = 255, 138  # scores of a cell with a wall in it, and of the least of its neighbours
-_STAMP = np.array([[138, 180, 138], [180, 255, 180], [138, 180, 138]], dtype=np.uint8)  # what a wall point leaves
+_STAMP = np.array([[138, 180, 138], [180, 255, 180], [138, 180, 138]], dtype=np.uint8)  # scores around a wall point
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,8 +42,8 @@ class Pyramid:
 
 
 def blank(low: Array, high: Array, resolution_m: float, depth: int, unknown: int = 0) -> Pyramid:
-    """A pyramid of ``depth`` levels over a box, all unknown: to be drawn into at level 0, then pooled."""
-    # Below and left of the box there is room for one block of the top level: it still bounds what it reaches into.
+    """A pyramid of ``depth`` levels over a box, all unknown: to be filled with draw_free and draw_walls."""
+    # One block of margin of the top level below and left of the box, so that its maxima stay upper bounds.
     origin = low - (1 << (depth - 1)) * resolution_m
     width, height = (np.ceil((high - origin) / resolution_m).astype(int) + 1).tolist()
     return Pyramid(np.full((depth, height, width), unknown, dtype=np.uint8), resolution_m, origin, unknown)
@@ -84,7 +83,7 @@ def pyramid_from_grid(grid: OccupancyGrid, depth: int, unknown: int = 0) -> Pyra
 
 @kernel
 def _stamp_points(grid: Bytes, points: Array, origin: Array, resolution_m: float, stamp: Bytes) -> None:
-    """Lay the stamp on the cell of every point, keeping maxima; points outside are skipped."""
+    """Write the stamp around the cell of every point, keeping maxima; points outside are skipped."""
     height, width = grid.shape
     b = stamp.shape[0] // 2
     for i in range(len(points)):
@@ -92,7 +91,7 @@ def _stamp_points(grid: Bytes, points: Array, origin: Array, resolution_m: float
         r = int(np.floor((points[i, 1] - origin[1]) / resolution_m))
         if c < b or r < b or c >= width - b or r >= height - b:
             continue
-        if grid[r, c] == stamp[b, b]:  # stamped before: nothing is higher than the middle of a stamp
+        if grid[r, c] == stamp[b, b]:  # already the highest score
             continue
         for dr in range(-b, b + 1):
             for dc in range(-b, b + 1):
@@ -121,7 +120,7 @@ def _pool(levels: Bytes, unknown: int) -> None:
         s = 1 << (h - 1)
         below, here = levels[h - 1], levels[h]
         for r in range(height):
-            # Beyond the upper edge all is unknown, and so it is in the last row: there is a margin.
+            # Beyond the upper edge all is unknown, as is the last row (margin).
             lower, upper, row = below[r], below[min(r + s, height - 1)], here[r]
             for c in range(width - s):
                 row[c] = max(max(lower[c], lower[c + s]), max(upper[c], upper[c + s]))

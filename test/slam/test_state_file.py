@@ -9,8 +9,8 @@ from flats import FLAT, OTHER, scans_along, walk
 
 from svfm_ros.config.slam_config import SlamConfig
 from svfm_ros.errors import DataError
-from svfm_ros.slam.saved_state import restore, save_state, write_state
 from svfm_ros.slam.slam import Slam
+from svfm_ros.slam.state_file import read_state, write_state
 from svfm_ros.slam.trajectory_metrics import absolute_error
 from svfm_ros.types import Pose2
 
@@ -30,12 +30,12 @@ def mapped() -> Slam:
 
 @pytest.fixture
 def saved(mapped: Slam, tmp_path: Path) -> Path:
-    save_state(mapped, tmp_path / "slam.state")
+    write_state(mapped.state(), tmp_path / "slam.state")
     return tmp_path / "slam.state"
 
 
 def test_what_was_mapped_comes_back_as_it_was(mapped: Slam, saved: Path) -> None:
-    again = restore(saved, CONFIG)
+    again = Slam.resumed(read_state(saved), CONFIG)
     assert np.array_equal(again.trajectory().stamps_ns, mapped.trajectory().stamps_ns)
     assert np.allclose(again.trajectory().poses, mapped.trajectory().poses, atol=1e-12)
     assert [v.points.tobytes() for v in again.keyframes()] == [v.points.tobytes() for v in mapped.keyframes()]
@@ -44,7 +44,7 @@ def test_what_was_mapped_comes_back_as_it_was(mapped: Slam, saved: Path) -> None
 
 @pytest.mark.parametrize("background", [False, True])
 def test_mapping_goes_on_in_the_old_map(saved: Path, background: bool) -> None:
-    slam = restore(saved, CONFIG, background=background)
+    slam = Slam.resumed(read_state(saved), CONFIG, background=background)
     scans = scans_along(FLAT, SECOND, start_ns=10**12)
     updates = [slam.add_scan(s) for s in scans]
     found = next(k for k, u in enumerate(updates) if u.match is not None)
@@ -56,7 +56,7 @@ def test_mapping_goes_on_in_the_old_map(saved: Path, background: bool) -> None:
     error = absolute_error(track.poses, np.concatenate([FIRST, SECOND[found:]]))
     assert error.worst_m < 0.08
     assert error.rmse_m < 0.03
-    assert slam.counters["islands_left_out"] == 0
+    assert slam.counters["pieces_left_out"] == 0
     # The new room is in the map.
     assert max((error.T_truth_estimate @ v.T_map_keyframe).y for v in slam.keyframes()) > 4.5
     # Until it was found, the place was said to be unknown.
@@ -65,7 +65,7 @@ def test_mapping_goes_on_in_the_old_map(saved: Path, background: bool) -> None:
 
 
 def test_elsewhere_the_old_map_is_left_as_it_was(mapped: Slam, saved: Path) -> None:
-    slam = restore(saved, CONFIG)
+    slam = Slam.resumed(read_state(saved), CONFIG)
     poses = walk((1.0, 1.2), (3.3, 0.5), (7.4, 0.6), (7.2, 2.6), (10.0, 2.5))
     for scan in scans_along(OTHER, np.concatenate([poses, poses[::-1]]), start_ns=10**12):
         slam.add_scan(scan)
@@ -76,7 +76,7 @@ def test_elsewhere_the_old_map_is_left_as_it_was(mapped: Slam, saved: Path) -> N
 
 
 def test_a_state_does_not_change_while_mapping_goes_on(saved: Path, tmp_path: Path) -> None:
-    slam = restore(saved, CONFIG)
+    slam = Slam.resumed(read_state(saved), CONFIG)
     before = slam.state()
     for scan in scans_along(FLAT, SECOND, start_ns=10**12):
         slam.add_scan(scan)
@@ -86,19 +86,19 @@ def test_a_state_does_not_change_while_mapping_goes_on(saved: Path, tmp_path: Pa
 
 
 def test_a_map_saved_twice_is_still_whole(saved: Path, tmp_path: Path) -> None:
-    slam = restore(saved, CONFIG)
+    slam = Slam.resumed(read_state(saved), CONFIG)
     for scan in scans_along(FLAT, SECOND, start_ns=10**12):
         slam.add_scan(scan)
-    save_state(slam, saved)
-    again = restore(saved, CONFIG)
+    write_state(slam.state(), saved)
+    again = Slam.resumed(read_state(saved), CONFIG)
     assert np.allclose(again.trajectory().poses, slam.trajectory().poses, atol=1e-12)
     last = [again.add_scan(s) for s in scans_along(FLAT, SECOND[::-1], start_ns=2 * 10**12)][-1]
     assert last.match is not None
 
 
 def test_nothing_mapped_is_saved_and_restored(tmp_path: Path) -> None:
-    save_state(Slam(), tmp_path / "slam.state")
-    slam = restore(tmp_path / "slam.state")
+    write_state(Slam().state(), tmp_path / "slam.state")
+    slam = Slam.resumed(read_state(tmp_path / "slam.state"))
     assert slam.add_scan(scans_along(FLAT, FIRST[:1])[0]).T_map_base == Pose2()
 
 
@@ -119,7 +119,7 @@ def test_damaged_and_newer_files_are_refused(saved: Path) -> None:
     ):
         saved.write_bytes(bad)
         with pytest.raises(DataError, match=why):
-            restore(saved, CONFIG)
+            Slam.resumed(read_state(saved), CONFIG)
     saved.unlink()
     with pytest.raises(DataError, match="No such file"):
-        restore(saved, CONFIG)
+        Slam.resumed(read_state(saved), CONFIG)
