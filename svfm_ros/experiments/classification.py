@@ -123,7 +123,7 @@ def _carried(model: Classifier, points: Points) -> Any:
     noise = model.flow.draw(0, len(points.x)) if model.flow.config.stochastic else None
     out = model.forward(points.x, noise)
     uniform = torch.full((len(points.x),), 0.5) if noise is None else noise.u_component
-    component = choose(out.log_weight.exp(), uniform)
+    component = choose(out.log_weight[0].exp(), uniform)
     return out.states[:, torch.arange(len(component)), component].numpy()
 
 

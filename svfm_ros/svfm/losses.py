@@ -73,12 +73,13 @@ def squared_error(x: Tensor, mean: Tensor) -> Tensor:
     return (x - mean).square().sum(-1)
 
 
-def transport_loss(states: Tensor, weight: Tensor) -> Tensor:
+def transport_loss(moves: Tensor, weight: Tensor) -> Tensor:
     """TLoss, eq. 9: mean over i of |h(t_i) - h(t_{i-1})|^2, weighted over components.
 
-    states (T + 1, B, K, D) at all times; weight (B, K) or (T, B, K); gives (B,).
+    moves (T, B, K, D) are the displacements along the field from t_{i-1} to t_i, before components are mixed at t_i;
+    weight (B, K), or (T, B, K) at t_0 to t_{T-1}: a path follows component k from t_{i-1} on. Gives (B,).
     """
-    return _weighted(states.diff(dim=0).square().sum(-1), weight)
+    return _weighted(moves.square().sum(-1), weight)
 
 
 def variance_loss(slopes: Tensor, weight: Tensor) -> Tensor:
@@ -91,8 +92,9 @@ def variance_loss(slopes: Tensor, weight: Tensor) -> Tensor:
 
 def transport_variance_loss(moments: Moments) -> Tensor:
     """TVLoss (B,): eq. 9 plus eq. 10, expected over components and over the noise within each (its sigma points)."""
-    weight = (moments.log_weight[1:].exp().unsqueeze(-1) * moments.point_weight).flatten(2)  # (T, B, K * S)
-    return transport_loss(moments.paths.flatten(2, 3), weight) + variance_loss(moments.slopes[1:].flatten(2, 3), weight)
+    weight = (moments.log_weight.exp().unsqueeze(-1) * moments.point_weight).flatten(2)  # (T + 1, B, K * S)
+    moves, slopes = moments.moves.flatten(2, 3), moments.slopes[1:].flatten(2, 3)
+    return transport_loss(moves, weight[:-1]) + variance_loss(slopes, weight[1:])
 
 
 def _weighted(per_step: Tensor, weight: Tensor) -> Tensor:

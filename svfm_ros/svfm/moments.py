@@ -19,7 +19,7 @@ from svfm_ros.svfm.model import MixtureModel
 from svfm_ros.svfm.selection import joint_weights
 from svfm_ros.svfm.solver.rk4 import rk4
 
-__all__ = ["Moments", "Spread", "along_across", "propagate"]
+__all__ = ["Moments", "Spread", "along_across", "origin_shares", "propagate", "switch_weights"]
 
 _JITTER = 1e-8
 
@@ -31,8 +31,10 @@ class Moments:
     mean: Tensor  # (T + 1, B, K, dim)
     cov: Tensor  # (T + 1, B, K, dim, dim)
     log_weight: Tensor  # (T + 1, B, K), log pi(t_i)
-    paths: Tensor  # (T + 1, B, K, S, D), sigma points on their way, the median field's first; where redrawn, the mean
-    slopes: Tensor  # (T + 1, B, K, S, D), their velocities
+    moves: (
+        Tensor  # (T, B, K, S, D), displacements of the sigma points from one time to the next; of the mean if redrawn
+    )
+    slopes: Tensor  # (T + 1, B, K, S, D), velocities of the sigma points; of the mean if redrawn
     point_weight: Tensor  # (S,), add up to one
 
 
@@ -135,7 +137,8 @@ def _propagate_frozen(model: MixtureModel, h0: Tensor, times: Tensor, substeps: 
     off = seen - mean.transpose(1, 2).unsqueeze(3)  # (T + 1, K, B, S, dim)
     cov = torch.einsum("s,tkbsi,tkbsj->tbkij", weights, off, off)
     log_weight = model.log_prior(times[0], h0).expand(len(times), -1, -1)
-    return Moments(mean, cov, log_weight, states.transpose(1, 2), slopes.transpose(1, 2), weights)
+    moves = states.diff(dim=0).transpose(1, 2)
+    return Moments(mean, cov, log_weight, moves, slopes.transpose(1, 2), weights)
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,25 +158,27 @@ def _propagate_anew(model: MixtureModel, h0: Tensor, times: Tensor, substeps: in
     k, n, width = model.config.components, _noise_size(model), model.config.width
     now = _Gaussians(h0.expand(k, -1, -1), h0.new_zeros(k, *h0.shape, n), h0.new_zeros(k, *h0.shape, width))
     log_weight = model.log_prior(times[0], h0)
-    states, slopes, weights = [now], [], [log_weight]
+    states, moves, weights = [now], [], [log_weight]
     for i in range(1, len(times)):
-        now, slope = _advance(model, now, times[i - 1 : i + 1], substeps)
-        slopes.extend([slope[0], slope[1]] if i == len(times) - 1 else [slope[0]])
-        now = _keep(now, model.keep(times[i] - times[i - 1]))
+        arrived = _advance(model, now, times[i - 1 : i + 1], substeps)
+        moves.append(arrived.mean - states[-1].mean)  # before switching: a switch moves no path
+        now = _keep(arrived, model.keep(times[i] - times[i - 1]))
         if switching:
-            joint = _joint(model, times[i], now.mean, log_weight.exp())
+            joint = switch_weights(model, times[i], now.mean, log_weight.exp())
             now, log_weight = _mixed(now, joint), joint.sum(1).clamp_min(1e-12).log()
         states.append(now)
         weights.append(log_weight)
     mean = torch.stack([s.mean for s in states]).transpose(1, 2)
     cov = torch.stack([s.cov() for s in states]).transpose(1, 2)
     dim = model.config.dim
-    paths, slope = mean.unsqueeze(3), torch.stack(slopes).transpose(1, 2).unsqueeze(3)
-    return Moments(mean[..., :dim], cov[..., :dim, :dim], torch.stack(weights), paths, slope, mean.new_ones(1))
+    still = h0.new_zeros(len(h0), width)  # zero noise: the median field
+    slopes = [model.velocity_each(t, s.mean, still, still[:, 0]) for t, s in zip(times, states, strict=True)]
+    move, slope = (torch.stack(x).transpose(1, 2).unsqueeze(3) for x in (moves, slopes))
+    return Moments(mean[..., :dim], cov[..., :dim, :dim], torch.stack(weights), move, slope, mean.new_ones(1))
 
 
-def _advance(model: MixtureModel, now: _Gaussians, times: Tensor, substeps: int) -> tuple[_Gaussians, Tensor]:
-    """The Gaussians one time later, and the slopes (2, K, B, D) of the centre at both ends."""
+def _advance(model: MixtureModel, now: _Gaussians, times: Tensor, substeps: int) -> _Gaussians:
+    """The Gaussians one time later."""
     n, width = now.gain.shape[-1], now.mean.shape[-1]
     points = _SigmaPoints.of(n + width)
     offsets = points.offsets(n + width, now.mean)  # (S, n + D)
@@ -181,13 +186,13 @@ def _advance(model: MixtureModel, now: _Gaussians, times: Tensor, substeps: int)
     root = torch.linalg.cholesky(now.rest + _JITTER * eye)
     spread = torch.cat((now.gain, root), dim=-1)  # (K, B, D, n + D)
     start = now.mean.unsqueeze(2) + torch.einsum("kbij,sj->kbsi", spread, offsets)
-    states, slopes = _walk(model, start, offsets[:, :n], times, substeps)
+    states, _ = _walk(model, start, offsets[:, :n], times, substeps)
     end, weights = states[-1], points.weights(n + width, now.mean)
     mean = torch.einsum("s,kbsi->kbi", weights, end)
     off = end - mean.unsqueeze(2)
     gain = torch.einsum("s,kbsi,sj->kbij", weights, off, offsets[:, :n])
     cov = torch.einsum("s,kbsi,kbsj->kbij", weights, off, off)
-    return _Gaussians(mean, gain, cov - gain @ gain.mT), slopes[..., 0, :]
+    return _Gaussians(mean, gain, cov - gain @ gain.mT)
 
 
 def _keep(now: _Gaussians, keep: Tensor) -> _Gaussians:
@@ -196,8 +201,8 @@ def _keep(now: _Gaussians, keep: Tensor) -> _Gaussians:
     return _Gaussians(now.mean, keep * now.gain, now.rest + (1.0 - keep * keep) * (now.gain @ now.gain.mT))
 
 
-def _joint(model: MixtureModel, t: Tensor, mean: Tensor, belief: Tensor) -> Tensor:
-    """P(was j, is k) (B, K, K), with Psi and psi evaluated at each component's own mean state."""
+def switch_weights(model: MixtureModel, t: Tensor, mean: Tensor, belief: Tensor) -> Tensor:
+    """P(was j, is k) (B, K, K) of eq. 5; Psi and psi are evaluated at the state of j in (K, B, D), belief is (B, K)."""
     k, b, width = mean.shape
     flat, seen = mean.reshape(k * b, width), t.repeat(k) if t.ndim else t
     own = torch.arange(k, device=mean.device)
@@ -206,9 +211,14 @@ def _joint(model: MixtureModel, t: Tensor, mean: Tensor, belief: Tensor) -> Tens
     return joint_weights(transition.transpose(0, 1), emission.T, belief)
 
 
+def origin_shares(joint: Tensor) -> Tensor:
+    """P(was j | is k) (B, J, K) of joint probabilities (B, J, K)."""
+    return joint / joint.sum(1, keepdim=True).clamp_min(1e-12)
+
+
 def _mixed(now: _Gaussians, joint: Tensor) -> _Gaussians:
     """Each component as the Gaussian with the moments of the mixture that switches into it."""
-    share = joint / joint.sum(1, keepdim=True).clamp_min(1e-12)  # (B, J, K): given k, it came from j
+    share = origin_shares(joint)
     mean = torch.einsum("bjk,jbi->kbi", share, now.mean)
     gain = torch.einsum("bjk,jbin->kbin", share, now.gain)
     off = now.mean.unsqueeze(1) - mean.unsqueeze(0)  # (J, K, B, D)

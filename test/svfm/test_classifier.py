@@ -1,5 +1,6 @@
 import pytest
 import torch
+from known_fields import constant_model
 
 from svfm_ros.config.svfm_config import ModelConfig, TrainConfig
 from svfm_ros.errors import DataError
@@ -19,7 +20,7 @@ def test_probabilities_are_mixed_over_components():
     with torch.no_grad():
         out = model(x)
         p = out.log_prob.exp()
-        by_hand = (out.log_weight.exp().unsqueeze(-1) * torch.softmax(out.logits, -1)).sum(1)
+        by_hand = (out.log_weight[-1].exp().unsqueeze(-1) * torch.softmax(out.logits, -1)).sum(1)
         torch.testing.assert_close(p, by_hand)
         torch.testing.assert_close(p.sum(-1), torch.ones(20))
         torch.testing.assert_close(model.predict(x), p)
@@ -55,8 +56,55 @@ def test_path_losses_shorten_paths_and_classes_are_learnt():
     assert float(short_way) < 0.8 * float(long_way)
 
 
+def test_filtering_mixes_states_and_memberships_by_hand():
+    """Fields 1 and -3 over unit time in two steps, psi = (0.75, 0.25), a switch as likely as staying.
+
+    Prior (0.5, 0.5), so after each step both components weigh 0.5 again and have the mean of what arrives, weighted by
+    psi: first 0.75 * 0.5 - 0.25 * 1.5 = 0, and from there 0 again.
+    """
+    model = Classifier(
+        ModelConfig(dim=1, components=2, stochastic=False, selection="filter", stickiness=0.0), 2, steps=2
+    )
+    model.flow = constant_model([[1.0], [-3.0]], stochastic=False, selection="filter", stickiness=0.0)
+    with torch.no_grad():
+        model.double()
+        model.flow.selection.emission_net.weights()[-1][1].copy_(torch.tensor([0.75, 0.25]).double().log())
+        out = model(torch.zeros(1, 1).double())
+    torch.testing.assert_close(out.log_weight.exp(), torch.full((3, 1, 2), 0.5).double())
+    torch.testing.assert_close(out.states[:, 0, :, 0], torch.zeros(3, 2).double())
+    torch.testing.assert_close(out.moves[:, 0, :, 0], torch.tensor([[0.5, -1.5], [0.5, -1.5]]).double())
+    torch.testing.assert_close(out.slopes[:, 0, :, 0], torch.tensor([[1.0, -3.0]]).double().expand(3, 2))
+
+
+def test_a_filtering_classifier_that_never_switches_picks_and_sticks():
+    options = {"components": 2, "gate": "mlp", "hidden_layers": 1}
+    filtering = Classifier(ModelConfig(selection="filter", stickiness=20.0, **options), 2, seed=3, steps=4)
+    sticking = Classifier(ModelConfig(**options), 2, seed=3, steps=4)
+    with torch.no_grad():
+        for net in (filtering.flow.selection.emission_net, filtering.flow.selection.transition_net):
+            for parameter in net.parameters():
+                parameter.zero_()
+        for own, other in zip(sticking.parameters(), _shared(filtering), strict=True):
+            other.copy_(own)
+        x, _ = bands(30, 0)
+        torch.testing.assert_close(filtering.predict(x), sticking.predict(x), atol=1e-5, rtol=0.0)
+
+
+def _shared(filtering):
+    """Its parameters that a classifier without filtering has too."""
+    return [p for name, p in filtering.named_parameters() if "transition" not in name and "emission" not in name]
+
+
+def test_a_filtering_classifier_learns():
+    data, test = bands(200, 0), bands(200, 1)
+    config = ModelConfig(components=2, selection="filter", gate="mlp", hidden_layers=1, hidden_units=16)
+    options = TrainConfig(steps=100, batch_size=0, learning_rate=0.03, gate_learning_rate=0.03)
+    make_model = lambda seed: Classifier(config, 2, seed, steps=3)  # noqa: E731
+    model = train(make_model, lambda m, b, seed: classifier_loss(m, *b, 0.01, seed), data, None, options).model
+    with torch.no_grad():
+        assert float((model.predict(test[0], 4).argmax(-1) == test[1]).double().mean()) > 0.95
+
+
 def test_wrong_options_are_refused():
-    with pytest.raises(DataError, match="pick and stick"):
-        Classifier(ModelConfig(selection="filter"), 2)
     with pytest.raises(DataError, match="at least two classes"):
         Classifier(ModelConfig(), 1)

@@ -49,10 +49,10 @@ def test_gaussian_density_agrees_with_torch_in_any_dimension(size):
 
 def test_transport_loss_by_hand():
     # Component 0 goes 0, 1, 3: (1 + 4) / 2 = 2.5. Component 1 goes 0, 0, 2: (0 + 4) / 2 = 2. Weights 0.25 and 0.75.
-    states = t([[[[0.0], [0.0]]], [[[1.0], [0.0]]], [[[3.0], [2.0]]]])  # (3, 1, 2, 1)
-    assert float(transport_loss(states, t([[0.25, 0.75]]))) == pytest.approx(0.25 * 2.5 + 0.75 * 2.0)
+    moves = t([[[[1.0], [0.0]]], [[[2.0], [2.0]]]])  # (2, 1, 2, 1)
+    assert float(transport_loss(moves, t([[0.25, 0.75]]))) == pytest.approx(0.25 * 2.5 + 0.75 * 2.0)
     changing = t([[[1.0, 0.0]], [[0.0, 1.0]]])  # the weight may change in time: step 1 of component 0, step 2 of 1
-    assert float(transport_loss(states, changing)) == pytest.approx((1.0 + 4.0) / 2)
+    assert float(transport_loss(moves, changing)) == pytest.approx((1.0 + 4.0) / 2)
 
 
 def test_variance_loss_by_hand():
@@ -76,6 +76,20 @@ def test_path_losses_are_expected_over_the_noise():
     zero = torch.zeros(1, 1).double()
     out = propagate(model, zero, grid(0.0, 1.0, 4, like=zero))
     assert transport_variance_loss(out).item() == pytest.approx(math.exp(0.18) / 16, rel=1e-3)
+
+
+def test_switching_under_filtering_is_not_transport():
+    """Fields 1 and -3, two steps of 0.5, even odds of switching: after step 1 both components mix to the mean -0.5.
+
+    Moves are 0.5 and -1.5 in both steps, weights 0.5 and 0.5: TLoss = (0.25 + 2.25) / 2 = 1.25 and VLoss = 0.
+    The mixed means move by -0.5 only: their displacement is not the transport along the fields.
+    """
+    model = constant_model([[1.0], [-3.0]], stochastic=False, selection="filter", stickiness=0.0)
+    zero = torch.zeros(1, 1).double()
+    out = propagate(model, zero, grid(0.0, 1.0, 2, like=zero))
+    torch.testing.assert_close(out.mean[1, 0, :, 0], t([-0.5, -0.5]))
+    torch.testing.assert_close(out.moves[:, 0, :, 0, 0], t([[0.5, -1.5], [0.5, -1.5]]))
+    torch.testing.assert_close(transport_variance_loss(out), t([1.25]))
 
 
 def test_forecast_loss_is_the_mean_of_the_secondary_loss_over_time():
