@@ -1,7 +1,8 @@
 """Where people go from the couch: 200 paths on the floor plan (fig. 10a), and the same had it been night (fig. 10b).
 
-By day the walks go anywhere, at night to the landing (0.9) or the kitchen (0.1). A person with habits walks differently
-at night, one who wanders does not: the entropy of where they go says which.
+By day the walks go to all four places alike, at night to the landing (0.9) or the kitchen (0.1). Two trainings are
+compared: the paper's (SVFM with FLoss, MDLoss and the time tuple; VF and A-VF with the squared error), and that of the
+walk model behind ``svfm train``. Both learn from the same simulated walks.
 """
 
 from collections.abc import Mapping, Sequence
@@ -11,99 +12,113 @@ import numpy as np
 from svfm_ros.config.sim_config import HabitConfig
 from svfm_ros.experiments.behaviour_figure import draw_behaviour, draw_counterfactual
 from svfm_ros.experiments.experiment import ExperimentResult, Tick, run_all
-from svfm_ros.experiments.single_fields import SingleField, SingleTask, learn_single
+from svfm_ros.experiments.paper_walks import ELSEWHERE, MODELS, PaperPaths, PaperTask, learn_paper_model
 from svfm_ros.figures.home_example import HomeTask, Learnt, learn_home, targets
 from svfm_ros.figures.house_figure import readable
 from svfm_ros.forecasting.scores import entropy, total_variation
 from svfm_ros.sim.house import House, load_house
 from svfm_ros.targets import Check, at_least, at_most, within
-from svfm_ros.types import Places
 
 __all__ = ["run_behaviour", "run_counterfactual"]
 
 Shares = Mapping[str, float]
 
 _SEEDS = 3
-_ELSEWHERE = "elsewhere"
-_BAR = 0.05
+_TOLERANCE = 0.05  # of a share
 _WALKS, _QUICK_WALKS = 40, 12  # of the paper's protocol
 _HABIT_WALKS, _QUICK_HABIT_WALKS = 320, 32  # over day and night
-_STEPS, _QUICK_STEPS = 300, 30
-_SINGLE_STEPS, _QUICK_SINGLE_STEPS = 250, 20
-_AUGMENT = 2
+_STEPS, _QUICK_STEPS = 300, 30  # of the walk model
+_PAPER_STEPS, _QUICK_PAPER_STEPS = 400, 20  # of the paper's models
 _PROTOCOL_HOUR = 10.0 + 20.0 / 60.0  # the middle of the recordings
 _DAY_HOUR, _NIGHT_HOUR = 14.0, 2.0  # the middle of each
 _DAY_HOURS, _NIGHT_HOURS = tuple(np.arange(7.0, 22.0, 2.0).tolist()), (23.0, 1.0, 3.0, 5.0)  # all over each
+_SINGLE = ("VF", "A-VF")
 
 
 def run_behaviour(quick: bool, tick: Tick) -> ExperimentResult:
-    """Train on the paper's protocol, 4 x 10 walks; do the forecasts end where the walks did?"""
+    """Train on the paper's protocol, 4 x 10 walks, and compare where sampled paths end with where the walks did."""
     house, seeds = load_house(), range(1 if quick else _SEEDS)
-    walks, steps = (_QUICK_WALKS, _QUICK_STEPS) if quick else (_WALKS, _STEPS)
-    tasks = [HomeTask("protocol", walks, seed, steps, _PROTOCOL_HOUR) for seed in seeds]
-    learnt = run_all(learn_home, tasks, tick, "learning walks:")
+    walks, steps, paper_steps = (
+        (_QUICK_WALKS, _QUICK_STEPS, _QUICK_PAPER_STEPS) if quick else (_WALKS, _STEPS, _PAPER_STEPS)
+    )
+    homes = [HomeTask("protocol", walks, seed, steps, _PROTOCOL_HOUR) for seed in seeds]
+    learnt, paper = _learn_all(homes, [PaperTask(h, "SVFM", paper_steps) for h in homes], tick)
     names = [p.name for p in targets(house)]
     return ExperimentResult(
         "behaviour",
-        f"where paths from the couch end, {walks} walks to learn from, {len(tasks)} seeds",
-        ("place", "share of the walks", "share of the paths", "spread over seeds", "worst seed off by"),
-        tuple(_place_row(name, learnt) for name in [*names, _ELSEWHERE]),
-        tuple(_behaviour_checks(names, learnt)),
-        lambda: draw_behaviour(house, learnt),
+        f"where paths from the couch end, {walks} walks to learn from, {len(homes)} seeds",
+        ("place", "walks", "paper's SVFM", "±", "worst off by", "walk model", "± ", "worst off by "),
+        tuple(_place_row(name, learnt, paper) for name in [*names, ELSEWHERE]),
+        tuple(_behaviour_checks(names, learnt, paper)),
+        lambda: draw_behaviour(house, learnt, paper),
+        ("shares of the ends, means over seeds; ±: standard deviation over seeds; worst: the seed that is off most",),
     )
 
 
-def _place_row(name: str, learnt: Sequence[Learnt]) -> tuple[str, float, float, float, float]:
+def _learn_all(
+    homes: Sequence[HomeTask], papers: Sequence[PaperTask], tick: Tick
+) -> tuple[list[Learnt], list[PaperPaths]]:
+    """Both trainings, in parallel."""
+    tasks: list[HomeTask | PaperTask] = [*papers, *homes]
+    found = run_all(_learn, tasks, tick, "learning walks:")
+    return [k for k in found if isinstance(k, Learnt)], [k for k in found if isinstance(k, PaperPaths)]
+
+
+def _learn(task: HomeTask | PaperTask) -> Learnt | PaperPaths:
+    return learn_home(task) if isinstance(task, HomeTask) else learn_paper_model(task)
+
+
+def _place_row(name: str, learnt: Sequence[Learnt], paper: Sequence[PaperPaths]) -> tuple[str | float, ...]:
     data = np.array([k.data.get(name, 0.0) for k in learnt])
-    found = np.array([k.answers[0].shares[name] for k in learnt])
-    off = np.abs(found - data).max()
-    return readable(name), float(data.mean()), float(found.mean()), float(found.std()), float(off)
+    row: list[str | float] = [readable(name), float(data.mean())]
+    for models in (paper, learnt):
+        found = np.array([m.answers[0].shares[name] for m in models])
+        row += [float(found.mean()), float(found.std()), float(np.abs(found - data).max())]
+    return tuple(row)
 
 
-def _behaviour_checks(names: Sequence[str], learnt: Sequence[Learnt]) -> list[Check]:
-    answers = [k.answers[0] for k in learnt]
-    off = [abs(a.shares[name] - k.data[name]) for a, k in zip(answers, learnt, strict=True) for name in names]
-    apart = [total_variation(a.shares, k.data) for a, k in zip(answers, learnt, strict=True)]
-    reached = [sum(a.shares[name] > _BAR for name in names) for a in answers]
+def _behaviour_checks(names: Sequence[str], learnt: Sequence[Learnt], paper: Sequence[PaperPaths]) -> list[Check]:
+    data = [k.data for k in learnt]
+    checks = _share_checks("paper's SVFM", names, [p.answers[0].shares for p in paper], data)
+    return checks + _share_checks("walk model", names, [k.answers[0].shares for k in learnt], data)
+
+
+def _share_checks(model: str, names: Sequence[str], shares: Sequence[Shares], data: Sequence[Shares]) -> list[Check]:
+    off = [abs(s[name] - d[name]) for s, d in zip(shares, data, strict=True) for name in names]
+    apart = [total_variation(s, d) for s, d in zip(shares, data, strict=True)]
+    reached = [sum(s[name] > _TOLERANCE for name in names) for s in shares]
     return [
-        at_least("places with a bundle of paths, worst seed", min(reached), len(names)),
-        at_most("share of any place, off the walks', worst seed", max(off), _BAR),
-        at_most("all shares, total variation to the walks', worst seed", max(apart), _BAR),
-        at_most("paths that end in no place, share, worst seed", max(a.shares[_ELSEWHERE] for a in answers), _BAR),
+        at_least(f"{model}: places that paths end in, worst seed", min(reached), len(names)),
+        at_most(f"{model}: share of any place, off the walks', worst seed", max(off), _TOLERANCE),
+        at_most(f"{model}: all shares, total variation to the walks', worst seed", max(apart), _TOLERANCE),
+        at_most(f"{model}: paths that end in no place, worst seed", max(s[ELSEWHERE] for s in shares), _TOLERANCE),
     ]
 
 
 def run_counterfactual(quick: bool, tick: Tick) -> ExperimentResult:
-    """Train on walks over day and night; ask by day, and what if it had been night. VF and A-VF beside it."""
+    """Train on walks over day and night; forecasts by day, and had it been night."""
     house, seeds = load_house(), range(1 if quick else _SEEDS)
-    walks, steps = (_QUICK_HABIT_WALKS, _QUICK_STEPS) if quick else (_HABIT_WALKS, _STEPS)
+    walks, steps, paper_steps = (
+        (_QUICK_HABIT_WALKS, _QUICK_STEPS, _QUICK_PAPER_STEPS) if quick else (_HABIT_WALKS, _STEPS, _PAPER_STEPS)
+    )
     every = 4 if quick else 1
     what_ifs = (_NIGHT_HOUR, *_DAY_HOURS[::every], *_NIGHT_HOURS[::every])
     homes = [HomeTask("day and night", walks, seed, steps, _DAY_HOUR, what_ifs) for seed in seeds]
-    single_steps = _QUICK_SINGLE_STEPS if quick else _SINGLE_STEPS
-    asked = [HomeTask("day and night", walks, seed, steps, _DAY_HOUR, (_NIGHT_HOUR,)) for seed in seeds]
-    singles = [SingleTask(home, augment, single_steps) for augment in (0, _AUGMENT) for home in asked]
-    tasks: list[HomeTask | SingleTask] = [*homes, *singles]
-    found = run_all(_learn, tasks, tick, "learning walks:")
-    learnt = [k for k in found if isinstance(k, Learnt)]
-    fields = [k for k in found if isinstance(k, SingleField)]
+    papers = [PaperTask(home, model, paper_steps) for model in MODELS for home in homes]
+    learnt, paper = _learn_all(homes, papers, tick)
     return ExperimentResult(
         "counterfactual",
         f"where paths from the couch end by the hour, {walks} walks to learn from, means of {len(homes)} seeds",
-        ("asked", *(readable(p.name).split()[-1] for p in targets(house)), "none", "nats", "off", "±"),
-        tuple(_counterfactual_rows(house, learnt, fields)),
-        tuple(_counterfactual_checks(house, learnt, fields)),
-        lambda: draw_counterfactual(house, learnt[0], [f for f in fields if f.task.home.seed == 0]),
+        ("model", "hour", *(readable(p.name).split()[-1] for p in targets(house)), "none", "nats", "off", "±"),
+        tuple(_counterfactual_rows(house, learnt, paper)),
+        tuple(_counterfactual_checks(house, learnt, paper)),
+        lambda: draw_counterfactual(house, learnt[0], [p for p in paper if p.task.home.seed == 0]),
         (
             "none: in no place; nats: entropy; ±: largest standard deviation of a share over seeds",
             "off: total variation to the habits, of which the walks learnt from are a sample",
-            "an hour rests on the few walks around it; day and night alone are means over all their hours",
+            "SVFM, VF, A-VF: the paper's training; an hour rests on the few walks around it, day and night are means",
         ),
     )
-
-
-def _learn(task: HomeTask | SingleTask) -> Learnt | SingleField:
-    return learn_home(task) if isinstance(task, HomeTask) else learn_single(task)
 
 
 def _truth(house: House, night: bool) -> dict[str, float]:
@@ -115,68 +130,62 @@ def _truth(house: House, night: bool) -> dict[str, float]:
 
 
 def _counterfactual_rows(
-    house: House, learnt: Sequence[Learnt], fields: Sequence[SingleField]
+    house: House, learnt: Sequence[Learnt], paper: Sequence[PaperPaths]
 ) -> list[tuple[str | float, ...]]:
-    day, night = _truth(house, night=False), _truth(house, night=True)
-    at = lambda *hours: [_mean_shares(k, hours) for k in learnt]  # noqa: E731
-    rows = [
-        _row(house, "truth day", [day], day),
-        _row(house, "SVFM 14:00", at(_DAY_HOUR), day),
-        _row(house, "SVFM day", at(*_DAY_HOURS), day),
-        _row(house, "truth night", [night], night),
-        _row(house, "SVFM 02:00", at(_NIGHT_HOUR), night),
-        _row(house, "SVFM night", at(*_NIGHT_HOURS), night),
-    ]
-    for name in ("VF", "A-VF"):
-        own = [f for f in fields if f.task.name == name]
-        for i, (hour, truth) in enumerate((("14:00", day), ("02:00", night))):
-            rows.append(_row(house, f"{name} {hour}", [_ends(f, i, house.places) for f in own], truth))
+    models: dict[str, Sequence[Learnt] | Sequence[PaperPaths]] = {
+        name: [p for p in paper if p.task.model == name] for name in MODELS
+    }
+    rows = []
+    for night, hours, one in ((False, _DAY_HOURS, _DAY_HOUR), (True, _NIGHT_HOURS, _NIGHT_HOUR)):
+        truth, period = _truth(house, night), "night" if night else "day"
+        rows.append(_row(house, "truth", period, [truth], truth))
+        for name, runs in {**models, "walk model": learnt}.items():
+            for label, asked in ((f"{one:02.0f}:00", (one,)), (period, hours)):
+                if name not in _SINGLE or len(asked) == 1:
+                    rows.append(_row(house, name, label, [_mean_shares(k, asked) for k in runs], truth))
     return rows
 
 
-def _mean_shares(learnt: Learnt, hours: Sequence[float]) -> dict[str, float]:
-    chosen = [a.shares for a in learnt.answers if a.hour in hours]
+def _mean_shares(run: Learnt | PaperPaths, hours: Sequence[float]) -> dict[str, float]:
+    chosen = [a.shares for a in run.answers if a.hour in hours]
     return {name: float(np.mean([s[name] for s in chosen])) for name in chosen[0]}
 
 
-def _ends(field: SingleField, asked: int, places: Places) -> dict[str, float]:
-    """Shares of the paths of a single field, as of any other forecast."""
-    index = places.assign(field.paths[asked][:, -1])
-    shares = {name: float((index == i).mean()) for i, name in enumerate(places.names)}
-    return {**shares, _ELSEWHERE: float((index < 0).mean())}
-
-
-def _row(house: House, asked: str, shares: Sequence[Shares], truth: Shares) -> tuple[str | float, ...]:
+def _row(house: House, model: str, hour: str, shares: Sequence[Shares], truth: Shares) -> tuple[str | float, ...]:
     """Means over seeds; last the largest standard deviation of a share over seeds."""
-    names = [*(p.name for p in targets(house)), _ELSEWHERE]
+    names = [*(p.name for p in targets(house)), ELSEWHERE]
     table = np.array([[s.get(name, 0.0) for name in names] for s in shares])  # (seeds, places)
     off = float(np.mean([total_variation(s, truth) for s in shares]))
     figures = (float(np.mean([entropy(s) for s in shares])), off, float(table.std(0).max()))
-    return asked, *(round(share, 3) for share in table.mean(0).tolist()), *(round(value, 2) for value in figures)
+    return model, hour, *(round(share, 3) for share in table.mean(0).tolist()), *(round(value, 2) for value in figures)
 
 
-def _counterfactual_checks(house: House, learnt: Sequence[Learnt], fields: Sequence[SingleField]) -> list[Check]:
-    day = [_mean_shares(k, (_DAY_HOUR,)) for k in learnt]
-    night = [_mean_shares(k, (_NIGHT_HOUR,)) for k in learnt]
-    all_night = [_mean_shares(k, _NIGHT_HOURS) for k in learnt]
+def _counterfactual_checks(house: House, learnt: Sequence[Learnt], paper: Sequence[PaperPaths]) -> list[Check]:
+    mixtures = [p for p in paper if p.task.model == "SVFM"]
+    checks = _night_checks(house, "paper's SVFM", mixtures) + _night_checks(house, "walk model", learnt)
+    for name in _SINGLE:
+        checks += _single_checks(house, name, [p for p in paper if p.task.model == name])
+    return checks
+
+
+def _night_checks(house: House, model: str, runs: Sequence[Learnt] | Sequence[PaperPaths]) -> list[Check]:
+    day, night = ([_mean_shares(k, (hour,)) for k in runs] for hour in (_DAY_HOUR, _NIGHT_HOUR))
+    all_night = [_mean_shares(k, _NIGHT_HOURS) for k in runs]
     checks = []
     for name, truth in _truth(house, night=True).items():
         mean = float(np.mean([n[name] for n in night]))
         worst = max((n[name] for n in all_night), key=lambda share: abs(share - truth))
-        checks.append(within(f"had it been 02:00: {name}, mean over seeds", mean, truth, _BAR))
-        checks.append(within(f"had it been night, all its hours: {name}, worst seed", worst, truth, _BAR))
+        checks.append(within(f"{model}, had it been 02:00: {name}, mean over seeds", mean, truth, _TOLERANCE))
+        checks.append(within(f"{model}, had it been night: {name}, worst seed", worst, truth, _TOLERANCE))
     falls = [entropy(d) - entropy(n) for d, n in zip(day, night, strict=True)]
-    checks.append(at_least("entropy falls from day to night, nats, worst seed", min(falls), 0.5))
-    for name in ("VF", "A-VF"):
-        checks += _single_checks(house, name, [f for f in fields if f.task.name == name])
+    checks.append(at_least(f"{model}: entropy falls from day to night, nats, worst seed", min(falls), 0.5))
     return checks
 
 
-def _single_checks(house: House, name: str, fields: Sequence[SingleField]) -> list[Check]:
+def _single_checks(house: House, name: str, runs: Sequence[PaperPaths]) -> list[Check]:
     """That one deterministic field cannot do it: one path whatever the seed, so by day at most one place of four."""
-    apart = max(float(np.abs(paths - paths[0]).max()) for f in fields for paths in f.paths)
-    truth = _truth(house, night=False)
-    off = min(total_variation(_ends(f, 0, house.places), truth) for f in fields)
+    apart = max(float(np.abs(a.paths - a.paths[0]).max()) for run in runs for a in run.answers)
+    off = min(total_variation(_mean_shares(run, (_DAY_HOUR,)), _truth(house, night=False)) for run in runs)
     return [
         at_most(f"{name}: distance between any two of its paths, m", apart, 1e-6),
         at_least(f"{name} by day: total variation to the truth, best seed (it fails)", off, 0.5),

@@ -22,7 +22,6 @@ class Case:
     name: str
     title: str
     starts: tuple[float, ...]  # increasing
-    contenders: tuple[str, ...]
     draw: Callable[[int, torch.Generator], tuple[Tensor, Tensor]]  # rows -> starts (n, 1), ends (n, 1)
     log_density: Callable[[Tensor, Tensor], Tensor]  # starts (n, 1), ends (n, 1) -> (n,)
 
@@ -67,7 +66,6 @@ CASES = {
         "crossing",
         "from ±1 to ∓1: paths must cross",
         (-1.0, 1.0),
-        ("VF", "A-VF", "SVFM"),
         _draw_crossing,
         _crossing_density,
     ),
@@ -75,7 +73,6 @@ CASES = {
         "splitting",
         "from 0 to ±1: one start, two ends",
         (0.0,),
-        ("VF", "A-VF", "SVFM"),
         _draw_splitting,
         _splitting_density,
     ),
@@ -83,7 +80,6 @@ CASES = {
         "scaling",
         "from 0 to wherever a log-normal speed leads",
         (0.0,),
-        ("VF", "A-VF", "SVF", "SVFM"),
         _draw_scaling,
         _scaling_density,
     ),

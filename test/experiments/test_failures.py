@@ -24,7 +24,10 @@ def test_the_density_that_models_are_held_against_is_the_one_ends_are_drawn_from
 
 
 def test_the_contenders_are_the_corners_they_are_called():
-    assert {name: config.corner for name, config in CONTENDERS.items()} == {n: n for n in CONTENDERS}
+    assert set(CONTENDERS) == {"VF", "A-VF", "VFM", "A-VFM", "SVF", "A-SVF", "SVFM", "A-SVFM"}
+    assert CONTENDERS["A-SVF"].stochastic
+    assert CONTENDERS["A-SVF"].components == 1
+    assert CONTENDERS["A-SVF"].augment == 2
 
 
 def test_a_mixture_splits_where_one_field_cannot():
@@ -35,4 +38,4 @@ def test_a_mixture_splits_where_one_field_cannot():
     assert mixture.upper_share == pytest.approx(0.5, abs=0.1)
     assert float(np.trapezoid(mixture.densities[0.0], mixture.ends)) == pytest.approx(1.0, abs=0.02)
     figure = _draw_case(CASES["splitting"], {"VF": single, "SVFM": mixture})
-    assert len(figure.axes) == 2
+    assert len(figure.axes) == 4

@@ -4,7 +4,7 @@ from matplotlib.colors import to_hex
 from matplotlib.figure import Figure
 
 from svfm_ros.experiments.behaviour_figure import draw_behaviour, draw_counterfactual
-from svfm_ros.experiments.single_fields import SingleTask, learn_single
+from svfm_ros.experiments.paper_walks import PaperTask, learn_paper_model
 from svfm_ros.experiments.slam_maps import run_slam
 from svfm_ros.figures.home_example import SHOWN, HomeTask, at_night, learn_home, targets, task_windows
 from svfm_ros.figures.house_figure import NOWHERE, draw_house, draw_paths, label_shares
@@ -53,11 +53,15 @@ def test_labels_say_the_shares(house):
 
 def test_a_single_field_walks_one_path_whatever_the_seed_and_a_mixture_many(house):
     task = HomeTask("protocol", 12, 0, 15, 10.5, (2.0,))
-    field, learnt = learn_single(SingleTask(task, 2, 5)), learn_home(task)
-    assert field.task.name == "A-VF"
-    for paths in field.paths:
-        assert len(paths) == SHOWN
-        assert np.abs(paths - paths[0]).max() == 0.0
+    single, learnt = learn_paper_model(PaperTask(task, "A-VF", 5)), learn_home(task)
+    mixture = learn_paper_model(PaperTask(task, "SVFM", 30))
+    for one in single.answers:
+        assert len(one.paths) == SHOWN
+        assert np.abs(one.paths - one.paths[0]).max() == 0.0
+        assert sum(one.shares.values()) == pytest.approx(1.0)
+    assert [a.hour for a in mixture.answers] == [10.5, 2.0]
+    assert np.linalg.norm(mixture.answers[0].paths[:, -1] - mixture.answers[0].paths[0, -1], axis=1).max() > 2.0
+    assert mixture.answers[0].paths[:, 0] == pytest.approx(np.tile(house.place("couch").xy, (SHOWN, 1)), abs=1e-5)
     answer, what_if = learnt.answers
     assert (answer.hour, what_if.hour) == (10.5, 2.0)
     assert answer.paths.shape[0] == SHOWN
@@ -65,8 +69,8 @@ def test_a_single_field_walks_one_path_whatever_the_seed_and_a_mixture_many(hous
     assert sum(answer.shares.values()) == pytest.approx(1.0)
     assert np.linalg.norm(answer.paths[:, -1] - answer.paths[0, -1], axis=1).max() > 2.0
     assert learnt.data["kitchen"] == 0.25
-    assert len(draw_behaviour(house, [learnt]).axes) == 2
-    assert len(draw_counterfactual(house, learnt, [field, field]).axes) == 4
+    assert len(draw_behaviour(house, [learnt], [mixture]).axes) == 3
+    assert len(draw_counterfactual(house, learnt, [mixture, single, single]).axes) == 6
 
 
 def test_the_four_maps_are_true_to_the_house():
