@@ -70,9 +70,9 @@ class WalkKeeper:
 
     def _place_leftovers(self) -> None:
         """Walks that were kept when their process ended, but not placed any more."""
-        for entry in self._store.entries if self._store is not None else ():
-            if self._store is not None and self._store.alignment(entry.walk_id) is None:
-                self._place(self._store, self._store.load(entry.walk_id), "")
+        for walk_id in self._store.ids_by_alignment(None) if self._store is not None else ():
+            if self._store is not None:
+                self._place(self._store, self._store.load(walk_id), "")
 
     def _keep(self, walk: Walk, why: str) -> None:
         if self._store is not None and self._store.add(walk):

@@ -183,9 +183,9 @@ def house_of(store: "WalkStore") -> "ReferenceMap | None":
 
 
 def keep_walks(store: "WalkStore", found: PlacedWalks) -> int:
-    """Put new walks into a store, refused ones too: they may be placed later. Returns how many are new."""
+    """Store new walks, also those that were refused: they may be placed later. Returns how many are new."""
     new = [walk for walk in found.walks if walk.walk_id not in store]
-    store.add_all(new)
-    fresh = {walk.walk_id for walk in new}
+    count = store.add_all(new)
+    fresh = {walk.walk_id for walk in new if walk.walk_id in store}
     store.set_alignments([a for a in found.alignments if a.walk_id in fresh])
-    return len(new)
+    return count

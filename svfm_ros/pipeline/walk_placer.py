@@ -41,11 +41,14 @@ class WalkPlacer:
 
 
 def _house_of(store: WalkStore) -> ReferenceMap | None:
-    """What placed walks saw, put together."""
-    known = [a for e in store.entries if (a := store.alignment(e.walk_id)) is not None and a.accepted]
+    """The walls that placed walks saw; None where no placed walk saw any."""
+    known = store.ids_by_alignment(accepted=True)
     house: ReferenceMap | None = None
     for i in np.unique(np.linspace(0, len(known) - 1, min(len(known), _MOST_WALKS)).astype(int)):
-        walk = store.load(known[i].walk_id).placed(known[i].T_house_walk)
+        alignment = store.alignment(known[i])
+        if alignment is None:  # deleted meanwhile
+            continue
+        walk = store.load(known[i]).placed(alignment.T_house_walk)
         if len(walk.points):
             house = ReferenceMap.from_walk(walk) if house is None else house.extended(walk)
     return house

@@ -1,84 +1,124 @@
-"""A folder of walks that only grows, safe against power cuts and a second program at work in it.
+"""A store of walks: one SQLite file in a folder, safe against power cuts and other programs at work in it.
 
-A file gets its name only when all of it is on the disk, and ``add`` returns only when the name is there to stay: half a
-walk is never read, a finished one never lost. Writers take turns; readers need not wait. A file that cannot be read is
-reported in ``problems`` and left where it is. What lies where is told in ``storefolder``.
+    STORE/walks.sqlite   the walks and their alignments
+    STORE/map.state      and model.pt: kept there by the nodes
+
+``add`` returns only when the walk is on the disk: half a walk is never read, a stored one never lost. Writers take
+turns; readers do not wait. A walk that fails its checksum is listed in ``problems`` and passed over.
 """
 
 import logging
-from collections.abc import Iterable, Iterator, Sequence
-from contextlib import suppress
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import astuple, dataclass
 from pathlib import Path
+from sqlite3 import Connection, DatabaseError
 
-from svfm_ros import atomic_files
 from svfm_ros.errors import DataError
 from svfm_ros.types import Alignment, Pose2, Walk
-from svfm_ros.walks import catalogue
-from svfm_ros.walks.alignment_file import decode_alignment, encode_alignment
-from svfm_ros.walks.catalogue import StoreProblem, WalkEntry
-from svfm_ros.walks.store_folder import STORE_SCHEMA, StoreFolder, is_store
+from svfm_ros.walks import walk_rows
+from svfm_ros.walks.old_store import read_old_frame, read_old_walks
+from svfm_ros.walks.store_database import STORE_SCHEMA, StoreDatabase
+from svfm_ros.walks.store_folder import check_folder, check_room, is_in_old_format, is_store, warn_if_open_to_others
 from svfm_ros.walks.walk_csv import read_walks_csv, write_walks_csv
-from svfm_ros.walks.walk_file import decode_walk, encode_walk, peek_resident
+from svfm_ros.walks.walk_rows import WalkEntry
 
-__all__ = ["STORE_SCHEMA", "Deleted", "StoreProblem", "WalkEntry", "WalkStore", "is_store"]
+__all__ = ["STORE_SCHEMA", "Added", "Deleted", "Exported", "StoreProblem", "WalkEntry", "WalkStore", "is_store"]
+__all__ += ["frame_of_store"]
 
-_BATCH = 512  # walks held in memory while many are written
+_READ_AT_ONCE = 64  # walks per reading, so that a long export keeps no old pages alive
+_WRITE_AT_ONCE = 512  # walks per transaction of an import
 
 _log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
-class Deleted:
-    """How many walks were removed, and the damaged files whose owner cannot be told and which are still there."""
+class StoreProblem:
+    """A walk that cannot be used, and why; it stays in the store."""
+
+    walk_id: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Added:
+    """How many walks of an import are new, were in the store already, and could not be read."""
+
+    new: int
+    duplicates: int = 0
+    problems: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Exported:
+    """How many walks were written, and how many there were when the export began."""
 
     walks: int
-    unreadable: tuple[Path, ...]
+    expected: int
+
+
+@dataclass(frozen=True, slots=True)
+class Deleted:
+    """How many walks were removed, and whether their bytes are gone from the file and its log."""
+
+    walks: int
+    erased: bool
+
+
+def frame_of_store(path: Path) -> str:
+    """The frame that the alignments of a store lead to, of today's format or the earlier one."""
+    return read_old_frame(path) if is_in_old_format(path) else WalkStore.open(path).frame
 
 
 class WalkStore:
-    """Walks by id, read when asked for. ``open`` one that is there, ``create`` one that may not be."""
+    """Walks by id. ``open`` a store that exists, ``create`` one that may not exist yet."""
 
-    def __init__(self, folder: StoreFolder) -> None:
-        self._folder = folder
-        listed = catalogue.read_lines(folder.catalogue)
-        self._stock = catalogue.take_stock(folder.walks, listed)
-        if set(self.entries) != set(listed):
-            self._renew_catalogue()
+    def __init__(self, database: StoreDatabase) -> None:
+        self._database = database
+        self._frame = database.read_frame()
+        self._entries: dict[str, WalkEntry] = {}
+        self._numbers: dict[str, int] = {}
+        self._problems: dict[str, StoreProblem] = {}
+        warn_if_open_to_others(database.folder)
+        self.refresh()
 
     @classmethod
     def open(cls, path: Path) -> "WalkStore":
         """A store that exists."""
-        return cls(StoreFolder.open(Path(path)))
+        check_folder(Path(path))
+        return cls(StoreDatabase(Path(path)))
 
     @classmethod
     def create(cls, path: Path, frame: str = "map") -> "WalkStore":
-        """The store in that folder, a new one unless it is there; alignments lead to ``frame``."""
+        """The store in that folder, made unless it exists; alignments lead to ``frame``."""
         path = Path(path)
-        folder = StoreFolder.open(path) if is_store(path) else StoreFolder.make(path, frame)
-        if folder.frame != frame:
-            raise DataError(f"expected a store of walks in frame {frame!r}, got {folder.frame!r} in {path}")
-        return cls(folder)
+        database = StoreDatabase(path)
+        if not is_store(path) or (database.path.is_file() and database.is_unfinished()):
+            check_room(path)
+            database.make(frame)
+        store = cls.open(path)
+        if store.frame != frame:
+            raise DataError(f"expected a store of walks in frame {frame!r}, got {store.frame!r} in {path}")
+        return store
 
     @property
     def path(self) -> Path:
         """Its folder."""
-        return self._folder.path
+        return self._database.folder
 
     @property
     def frame(self) -> str:
         """The frame that alignments lead to."""
-        return self._folder.frame
+        return self._frame
 
     @property
     def entries(self) -> tuple[WalkEntry, ...]:
-        """Every walk's head, in order of time."""
-        return tuple(self._stock.entries.values())
+        """Every walk's entry, in order of time."""
+        return tuple(self._entries.values())
 
     @property
     def walk_ids(self) -> tuple[str, ...]:
         """Every walk's id, in order of time."""
-        return tuple(self._stock.entries)
+        return tuple(self._entries)
 
     @property
     def residents(self) -> tuple[str, ...]:
@@ -87,179 +127,228 @@ class WalkStore:
 
     @property
     def problems(self) -> tuple[StoreProblem, ...]:
-        """Files that could not be used."""
-        return self._stock.problems
+        """Walks that could not be read so far."""
+        return tuple(self._problems.values())
 
     def __len__(self) -> int:
-        return len(self._stock.entries)
+        return len(self._entries)
 
     def __contains__(self, walk_id: str) -> bool:
-        return walk_id in self._stock.entries
+        return walk_id in self._entries
 
     def refresh(self) -> None:
-        """Notice what other programs added or deleted."""
-        self._stock = catalogue.take_stock(self._folder.walks, self.entries)
+        """Read the list of walks again: other programs may have added or deleted some."""
+        with self._database.reading() as db:
+            rows = walk_rows.read_entries(db)
+        sound = [row for row in rows if tuple(map(type, row)) == walk_rows.ENTRY_TYPES]
+        self._entries = {row[1]: WalkEntry(*row[1:]) for row in sound}
+        self._numbers = {row[1]: row[0] for row in sound}
+        self._problems = {walk_id: p for walk_id, p in self._problems.items() if walk_id in self._entries}
+        for row in rows:
+            if tuple(map(type, row)) != walk_rows.ENTRY_TYPES:
+                self._report(str(row[1]), f"walk {row[1]!r} is damaged: its entry cannot be read")
 
     def load(self, walk_id: str) -> Walk:
         """One walk as it was recorded."""
-        path = self._folder.walks / self._entry(walk_id).file
-        walk = decode_walk(_read(path), str(path))
-        if walk.walk_id != walk_id:
-            raise DataError(f"{path} is damaged: expected walk {walk_id!r}, got {walk.walk_id!r}")
-        return walk
+        return self._one(walk_id).walk()
 
     def walks(self, resident: str | None = None) -> Iterator[Walk]:
         """All walks that can be read, as recorded, in order of time; the others are reported and passed over."""
-        for entry in self.entries:
-            if resident is None or entry.resident == resident:
-                try:
-                    yield self.load(entry.walk_id)
-                except DataError as error:
-                    self._report(self._folder.walks / entry.file, error)
-
-    def alignment(self, walk_id: str) -> Alignment | None:
-        """Where a walk belongs in the house; None until it was aligned."""
-        path = self._folder.alignment_path(self._entry(walk_id).file)
-        if not path.exists():
-            return None
-        alignment = decode_alignment(_read(path), str(path))
-        if alignment.walk_id != walk_id:
-            raise DataError(f"{path} is damaged: expected walk {walk_id!r}, got {alignment.walk_id!r}")
-        return alignment
+        for stored in self._all(resident):
+            try:
+                yield stored.walk()
+            except DataError as error:
+                self._report(stored.entry.walk_id, str(error))
 
     def placed_walks(self, resident: str | None = None) -> Iterator[Walk]:
         """All walks with an accepted alignment, in the house's frame, in order of time."""
-        for walk in self.walks(resident):
+        for stored in self._all(resident):
             try:
-                alignment = self.alignment(walk.walk_id)
+                alignment = stored.placed_by()
+                if alignment is not None and alignment.accepted:
+                    yield stored.walk().placed(alignment.T_house_walk)
             except DataError as error:
-                self._report(self._folder.alignment_path(self._entry(walk.walk_id).file), error)
-                continue
-            if alignment is not None and alignment.accepted:
-                yield walk.placed(alignment.T_house_walk)
+                self._report(stored.entry.walk_id, str(error))
+
+    def alignment(self, walk_id: str) -> Alignment | None:
+        """The alignment of a walk; None until it was aligned."""
+        return self._one(walk_id, with_track=False).placed_by()
+
+    def ids_by_alignment(self, accepted: bool | None) -> tuple[str, ...]:
+        """Ids of the walks with an accepted or a refused alignment, or with None of those without any."""
+        wanted = "a.number IS NULL" if accepted is None else f"a.accepted = {int(accepted)}"
+        query = f"SELECT w.walk_id FROM walks w LEFT JOIN alignments a USING (number) WHERE {wanted}"
+        with self._database.reading() as db:
+            found = {row[0] for row in db.execute(query)}
+        if not found <= self._entries.keys():
+            self.refresh()
+        return tuple(walk_id for walk_id in self._entries if walk_id in found)
 
     def add(self, walk: Walk) -> bool:
-        """Keep a walk; False when this very walk is there already. When this returns, the walk is safe."""
+        """Store a walk; False when it is there already. When this returns, the walk is on the disk."""
         return self.add_all([walk]) == 1
 
     def add_all(self, walks: Sequence[Walk]) -> int:
-        """Keep walks, all but those that are there already; returns how many are new.
+        """Store walks in one transaction; returns how many are new.
 
-        Another walk under a known id is refused, and then none is kept.
+        A walk with the resident, stamps and poses of a stored one is a duplicate and is passed over, whatever its id.
+        Another walk under a known id is refused, and then none is stored.
         """
-        with self._folder.writing():
-            new = self._new_among(walks)
-            for begin in range(0, len(new), _BATCH):
-                self._write(new[begin : begin + _BATCH])
+        for walk in walks:
+            walk_rows.check_walk(walk)
+        with self._database.writing() as db:
+            new = {walk.walk_id: self._insert(db, walk) for walk in walks if not self._holds(db, walk)}
+        self._numbers |= new
+        self._entries |= {w.walk_id: walk_rows.entry_of(w) for w in walks if w.walk_id in new}
+        self._entries = dict(sorted(self._entries.items(), key=lambda item: (item[1].start_ns, item[0])))
+        self._problems = {walk_id: p for walk_id, p in self._problems.items() if walk_id not in new}
         return len(new)
 
     def set_alignment(self, alignment: Alignment) -> None:
-        """Keep where a walk belongs; replaces what was kept before."""
+        """Store the alignment of a walk; replaces the one before."""
         self.set_alignments([alignment])
 
     def set_alignments(self, alignments: Sequence[Alignment]) -> None:
-        """Keep where several walks belong."""
-        targets = [self._folder.alignment_path(self._entry(a.walk_id).file) for a in alignments]
-        with self._folder.writing():
-            self._folder.write(targets, [encode_alignment(a) for a in alignments])
+        """Store the alignments of several walks in one transaction."""
+        with self._database.writing() as db:
+            for alignment in alignments:
+                row = db.execute("SELECT number FROM walks WHERE walk_id = ?", (alignment.walk_id,)).fetchone()
+                if row is None:
+                    raise self._unknown(alignment.walk_id)
+                values = (row[0], *walk_rows.alignment_row(alignment))
+                db.execute("INSERT OR REPLACE INTO alignments VALUES (?, ?, ?, ?, ?, ?, ?, ?)", values)
 
-    def import_csv(self, path: Path, resident: str = "unknown") -> int:
-        """Keep the walks of a CSV file, which are in the house's frame already; returns how many are new."""
+    def import_csv(self, path: Path, resident: str = "unknown") -> Added:
+        """Store the walks of a CSV file, which are in the house's frame already."""
         walks = read_walks_csv(path, resident)
-        added = self.add_all(walks)
-        missing = [w.walk_id for w in walks if self.alignment(w.walk_id) is None]
+        new = self.add_all(walks)
+        there = set(self.ids_by_alignment(None))
         reason = "imported in the house's frame"
-        self.set_alignments([Alignment(walk_id, Pose2(), None, True, reason) for walk_id in missing])
-        return added
+        self.set_alignments([Alignment(w.walk_id, Pose2(), None, True, reason) for w in walks if w.walk_id in there])
+        return Added(new, len(walks) - new)
 
-    def export_csv(self, path: Path, raw: bool = False) -> int:
-        """Write the placed walks, or with ``raw`` all as recorded, as CSV; returns how many."""
-        return write_walks_csv(self.walks() if raw else self.placed_walks(), path)
+    def import_store(self, path: Path) -> Added:
+        """Store the walks and alignments of another store, of today's format or the earlier one."""
+        problems: list[str] = []
+        batch: list[tuple[Walk, Alignment | None]] = []
+        new = total = 0
+        for pair in _pairs_of(Path(path), problems):
+            batch.append(pair)
+            total += 1
+            if len(batch) == _WRITE_AT_ONCE:
+                new += self._add_pairs(batch)
+                batch = []
+        new += self._add_pairs(batch)
+        return Added(new, total - new, tuple(problems))
+
+    def export_csv(self, path: Path, raw: bool = False) -> Exported:
+        """Write the placed walks, or with ``raw`` all as recorded, as CSV."""
+        self.refresh()
+        expected = len(self) if raw else len(self.ids_by_alignment(True))
+        return Exported(write_walks_csv(self.walks() if raw else self.placed_walks(), path), expected)
 
     def delete_resident(self, resident: str) -> Deleted:
-        """Remove all walks and alignments of a resident from the folder."""
-        with self._folder.writing():
-            self.refresh()
-            files = {self._folder.walks / e.file: e.resident for e in self.entries}
-            owners: dict[Path, str | None] = {**files, **{path: peek_resident(path) for path in self._damaged()}}
-            victims = [path for path, owner in owners.items() if owner == resident]
-            if not victims:
-                raise DataError(f"expected a resident among {', '.join(self.residents) or 'nobody'}, got {resident!r}")
-            # Alignments go first: once a walk is gone nothing tells whose its alignment was.
-            for path in [self._folder.alignment_path(p.name) for p in victims] + victims:
-                atomic_files.remove(path)
-            for folder in (self._folder.alignments, self._folder.walks):
-                atomic_files.sync_folder(folder)
-            self.refresh()
-            catalogue.write_lines(self._folder.catalogue, self.entries)
-        return Deleted(len(victims), tuple(path for path, owner in owners.items() if owner is None))
+        """Remove all walks and alignments of a resident, and their bytes from the file."""
+        with self._database.writing() as db:
+            count = db.execute("DELETE FROM walks WHERE resident = ?", (resident,)).rowcount
+        self.refresh()
+        if not count:
+            raise DataError(f"expected a resident among {', '.join(self.residents) or 'nobody'}, got {resident!r}")
+        return Deleted(count, self._database.erase_deleted())
 
-    def _entry(self, walk_id: str) -> WalkEntry:
-        if walk_id not in self:
-            self.refresh()
-        if walk_id not in self:
-            raise DataError(f"expected a walk of the store {self.path}, got {walk_id!r}")
-        return self._stock.entries[walk_id]
+    def _add_pairs(self, pairs: list[tuple[Walk, Alignment | None]]) -> int:
+        new = self.add_all([walk for walk, _ in pairs])
+        without = set(self.ids_by_alignment(None))
+        self.set_alignments([a for _, a in pairs if a is not None and a.walk_id in without])
+        return new
 
-    def _report(self, path: Path, error: DataError) -> None:
-        _log.warning("%s", error)
-        others = [p for p in self.problems if p.path != path]
-        self._stock = catalogue.Inventory(self._stock.entries, (*others, StoreProblem(path, str(error))))
+    def _holds(self, db: Connection, walk: Walk) -> bool:
+        """Whether this very walk is stored. A damaged one in its stead is removed, its alignment is kept."""
+        query = "SELECT number, walk_id, fingerprint FROM walks WHERE walk_id = ? OR fingerprint = ?"
+        fingerprint = walk_rows.fingerprint_of(walk)
+        for number, walk_id, kept in db.execute(query, (walk.walk_id, fingerprint)).fetchall():
+            if self._is_sound(db, number):
+                if kept != fingerprint:
+                    raise DataError(f"{self.path} already holds another walk {walk_id!r}: expected a new id")
+                return True
+            if walk_id != walk.walk_id:
+                db.execute("DELETE FROM walks WHERE number = ?", (number,))
+        return False
 
-    def _new_among(self, walks: Iterable[Walk]) -> list[Walk]:
-        """The walks that are not on the disk; refuses those that contradict one that is."""
-        new: dict[str, Walk] = {}
-        for walk in walks:
-            if walk.walk_id in new:
-                raise DataError(f"expected each walk once, got {walk.walk_id!r} twice")
-            if not self._holds(walk):
-                new[walk.walk_id] = walk
-        return list(new.values())
-
-    def _holds(self, walk: Walk) -> bool:
-        """Whether this very walk is on the disk. A damaged file in its place is put aside."""
-        data = encode_walk(walk)
-        known = self._stock.entries.get(walk.walk_id)
-        path = self._folder.walk_path(walk.walk_id) if known is None else self._folder.walks / known.file
-        if not path.exists():
+    def _is_sound(self, db: Connection, number: int) -> bool:
+        try:
+            for stored in walk_rows.read_rows(db, [number]):
+                stored.walk()
+        except (DataError, DatabaseError):
             return False
-        kept = _read(path)
-        if kept == data:
-            return True
-        if _is_sound(kept):
-            raise DataError(f"{self.path} already holds another walk {walk.walk_id!r}: expected a new id")
-        self._folder.put_aside(path)
-        return False
+        return True
 
-    def _write(self, walks: Sequence[Walk]) -> None:
-        paths = [self._folder.walk_path(walk.walk_id) for walk in walks]
-        self._folder.write(paths, [encode_walk(walk) for walk in walks])
-        entries = [catalogue.look_into(str(path)) for path in paths]
-        catalogue.append_lines(self._folder.catalogue, entries)
-        problems = tuple(p for p in self.problems if p.path not in paths)
-        self._stock = catalogue.Inventory(catalogue.merged(self._stock.entries, entries), problems)
+    def _insert(self, db: Connection, walk: Walk) -> int:
+        values = (*astuple(walk_rows.entry_of(walk)), walk_rows.fingerprint_of(walk))
+        names = "walk_id, resident, start_ns, end_ns, poses, points, fingerprint"
+        changes = ", ".join(f"{name} = excluded.{name}" for name in names.split(", ")[1:])
+        query = f"INSERT INTO walks ({names}) VALUES (?, ?, ?, ?, ?, ?, ?)"
+        query += f" ON CONFLICT (walk_id) DO UPDATE SET {changes} RETURNING number"
+        (number,) = db.execute(query, values).fetchone()
+        track = walk_rows.track_of(walk)
+        row = (number, track.schema, track.crc32, track.stamps_ns, track.poses, track.points, track.covariance)
+        db.execute("INSERT OR REPLACE INTO tracks VALUES (?, ?, ?, ?, ?, ?, ?)", row)
+        return int(number)
 
-    def _damaged(self) -> list[Path]:
-        """Walk files that are of no use, in their place or put aside."""
-        aside = sorted(self._folder.aside.iterdir()) if self._folder.aside.is_dir() else []
-        return [p.path for p in self.problems if p.path.parent == self._folder.walks] + aside
+    def _one(self, walk_id: str, with_track: bool = True) -> walk_rows.StoredWalk:
+        if walk_id not in self:
+            self.refresh()
+        if walk_id not in self:
+            raise self._unknown(walk_id)
+        with self._database.reading() as db:
+            for stored in walk_rows.read_rows(db, [self._numbers[walk_id]], with_track):
+                if stored.entry.walk_id == walk_id:
+                    return stored
+        raise self._unknown(walk_id)
 
-    def _renew_catalogue(self) -> None:
-        """Write the catalogue anew, if nobody is writing and the folder lets us: it is only there for speed."""
-        with suppress(DataError), self._folder.writing(wait=False):
-            catalogue.write_lines(self._folder.catalogue, self.entries)
+    def _all(self, resident: str | None) -> Iterator[walk_rows.StoredWalk]:
+        """The rows of all walks, some at a time; what was deleted meanwhile is passed over."""
+        ids = [e.walk_id for e in self.entries if resident is None or e.resident == resident]
+        for begin in range(0, len(ids), _READ_AT_ONCE):
+            some = ids[begin : begin + _READ_AT_ONCE]
+            try:
+                yield from self._some(some)
+            except DataError:  # a damaged page: find out which walks lie on it
+                for walk_id in some:
+                    try:
+                        yield from self._some([walk_id])
+                    except DataError as error:
+                        self._report(walk_id, str(error))
+
+    def _some(self, ids: list[str]) -> list[walk_rows.StoredWalk]:
+        with self._database.reading() as db:
+            found = {
+                s.entry.walk_id: s
+                for s in walk_rows.read_rows(db, [self._numbers[i] for i in ids if i in self._numbers])
+            }
+        return [found[walk_id] for walk_id in ids if walk_id in found]
+
+    def _unknown(self, walk_id: str) -> DataError:
+        return DataError(f"expected a walk of the store {self.path}, got {walk_id!r}")
+
+    def _report(self, walk_id: str, reason: str) -> None:
+        _log.warning("%s: %s", self.path, reason)
+        self._problems[walk_id] = StoreProblem(walk_id, reason)
 
 
-def _read(path: Path) -> bytes:
-    try:
-        return path.read_bytes()
-    except OSError as error:
-        raise DataError(f"cannot read {path}: {error.strerror}") from error
-
-
-def _is_sound(data: bytes) -> bool:
-    try:
-        decode_walk(data, "the file")
-    except DataError:
-        return False
-    return True
+def _pairs_of(path: Path, problems: list[str]) -> Iterator[tuple[Walk, Alignment | None]]:
+    """Walks and alignments of a store in either format; what cannot be read goes to ``problems``."""
+    if is_in_old_format(path):
+        for old in read_old_walks(path):
+            if old.problem:
+                problems.append(old.problem)
+            if old.walk is not None:
+                yield old.walk, old.alignment
+        return
+    store = WalkStore.open(path)
+    for stored in store._all(None):
+        try:
+            yield stored.walk(), stored.placed_by()
+        except DataError as error:
+            problems.append(str(error))
+    problems += [problem.reason for problem in store.problems]

@@ -1,6 +1,9 @@
 """`svfm store`: who has walks, walks in and out, and a person's data gone for good."""
 
 import json
+import sqlite3
+import stat
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -52,11 +55,53 @@ def test_walks_come_out_as_they_went_in(store: Path, tmp_path: Path, capsys: pyt
 def test_nothing_of_a_deleted_person_is_left(store: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert residents(store, capsys, "--delete-resident", "mary") == {"joe": 4}
     left = [p for p in store.rglob("*") if p.is_file()]
-    assert len([p for p in left if p.suffix == ".walk"]) == 4
-    assert len([p for p in left if p.parent.name == "alignments"]) == 4
     assert not [p for p in left if b"mary" in p.read_bytes()]
     assert not (store / "model.pt").exists()
     assert not (store / ".model.pt.tables").exists()
+
+
+def test_walks_that_come_again_are_counted(store: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["store", str(store), "--import", str(tmp_path / "mary.csv"), "--resident", "mary"]) == 0
+    assert "0 new walks" in (printed := capsys.readouterr().out)
+    assert "4 were there already" in printed
+
+
+def test_an_incomplete_export_says_so_with_exit_code_1(
+    store: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with closing(sqlite3.connect(store / "walks.sqlite")) as db, db:
+        db.execute("UPDATE tracks SET poses = x'00' WHERE number = 3")
+    assert main(["store", str(store), "--export", str(tmp_path / "out.csv")]) == 1
+    printed = " ".join(capsys.readouterr().out.split())
+    assert "7 of 8 walks written" in printed
+    assert "not used: walk 'walk-00002' is damaged" in printed
+
+
+def test_a_store_is_imported_with_its_map_and_model(
+    store: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    new = tmp_path / "new"
+    assert residents(new, capsys, "--import", str(store)) == {"mary": 4, "joe": 4}
+    assert (new / "model.pt").read_bytes() == b"where they walked"
+    assert {p.name for p in new.iterdir()} == {p.name for p in store.iterdir()}
+    assert {stat.S_IMODE(p.stat().st_mode) for p in new.iterdir()} == {0o600}
+
+
+@pytest.mark.parametrize(
+    ("argv", "sentence"),
+    [
+        (["--import", "nothing.csv"], "expected a CSV file or a store, got nothing at nothing.csv"),
+        (["--import", "STORE"], "expected another store"),
+        (["--import", "STORE", "--resident", "x"], "a store says whose walks"),
+        (["--export", "/dev/null"], "got a device"),
+        (["--export", "/nowhere/out.csv"], "cannot write /nowhere/out.csv"),
+    ],
+)
+def test_arguments_that_will_not_do(
+    store: Path, capsys: pytest.CaptureFixture[str], argv: list[str], sentence: str
+) -> None:
+    assert main(["store", str(store), *(str(store) if a == "STORE" else a for a in argv)]) == 2
+    assert sentence in capsys.readouterr().err
 
 
 def test_the_map_goes_with_the_last_person(store: Path, capsys: pytest.CaptureFixture[str]) -> None:

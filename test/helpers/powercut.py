@@ -11,8 +11,6 @@ from typing import Any
 
 import pytest
 
-from svfm_ros import atomic_files
-
 
 class PowerCut(BaseException):
     pass
@@ -28,8 +26,6 @@ class Disk:
         self.real = {name: getattr(os, name) for name in ("open", "write", "fsync", "replace", "unlink")}
         for name in self.real:
             monkeypatch.setattr(os, name, getattr(self, name))
-        self.sync_file_system = atomic_files._sync_file_system
-        monkeypatch.setattr(atomic_files, "_sync_file_system", self.syncfs)
 
     def tick(self) -> None:
         self.calls += 1
@@ -52,12 +48,6 @@ class Disk:
         path = self.paths[handle]
         self.unsynced.discard(path)
         self.renames = [r for r in self.renames if r[1].parent != path]
-
-    def syncfs(self, folder: Path) -> bool:
-        self.tick()
-        self.unsynced.clear()
-        self.renames.clear()
-        return bool(self.sync_file_system(folder))
 
     def replace(self, source: Any, target: Any) -> None:
         self.tick()

@@ -1,0 +1,217 @@
+"""The SQLite file of a walk store: its tables, its connections, and one sentence for each way they can fail.
+
+    store        one row: the frame that alignments lead to
+    walks        one row per walk: id, resident, time, numbers of poses and points
+    tracks       one row per walk: its arrays, little-endian, row by row, and a checksum of the whole walk
+    alignments   one row per walk that was aligned: its pose in the house's frame
+
+Every operation has a connection of its own, so threads and child processes need no care. Between operations the file
+stands alone: SQLite's write-ahead log beside it is emptied when the last connection closes.
+"""
+
+import os
+import sqlite3
+from collections.abc import Iterator
+from contextlib import closing, contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from urllib.parse import quote
+
+from svfm_ros.atomic_files import make_folder, sync_folder
+from svfm_ros.errors import DataError
+
+__all__ = ["DATABASE", "STORE_SCHEMA", "StoreDatabase"]
+
+DATABASE = "walks.sqlite"
+STORE_SCHEMA = 1
+"""Version of the tables, kept as SQLite's ``user_version``."""
+
+_APPLICATION_ID = 0x7376666D  # "svfm"
+_PATIENCE_S = 60.0  # how long one program waits for another that writes
+
+_TABLES = """
+CREATE TABLE store (frame TEXT NOT NULL) STRICT;
+CREATE TABLE walks (
+    number INTEGER PRIMARY KEY,
+    walk_id TEXT NOT NULL UNIQUE,
+    resident TEXT NOT NULL,
+    start_ns INTEGER NOT NULL,
+    end_ns INTEGER NOT NULL,
+    poses INTEGER NOT NULL,
+    points INTEGER NOT NULL,
+    fingerprint BLOB NOT NULL UNIQUE
+) STRICT;
+CREATE TABLE tracks (
+    number INTEGER PRIMARY KEY REFERENCES walks ON DELETE CASCADE,
+    schema INTEGER NOT NULL,
+    crc32 INTEGER NOT NULL,
+    stamps_ns BLOB NOT NULL,
+    poses BLOB NOT NULL,
+    points BLOB NOT NULL,
+    covariance BLOB
+) STRICT;
+CREATE TABLE alignments (
+    number INTEGER PRIMARY KEY REFERENCES walks ON DELETE CASCADE,
+    crc32 INTEGER NOT NULL,
+    x REAL NOT NULL,
+    y REAL NOT NULL,
+    theta REAL NOT NULL,
+    accepted INTEGER NOT NULL,
+    reason TEXT NOT NULL,
+    match TEXT
+) STRICT;
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class StoreDatabase:
+    """The file in one store's folder."""
+
+    folder: Path
+
+    @property
+    def path(self) -> Path:
+        """The file."""
+        return self.folder / DATABASE
+
+    def make(self, frame: str) -> None:
+        """Make the tables unless another program has just done so; an interrupted call leaves an empty file."""
+        with self._said(writes=True):
+            make_folder(self.folder)
+            with suppress(FileExistsError):
+                os.close(os.open(self.path, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600))
+            self._make_tables(frame)
+            sync_folder(self.folder)
+            sync_folder(self.folder.absolute().parent)
+
+    def _make_tables(self, frame: str) -> None:
+        with closing(self._connect("rw")) as db:
+            db.execute("BEGIN IMMEDIATE")
+            if not db.execute("SELECT count(*) FROM sqlite_schema").fetchone()[0]:
+                for statement in filter(str.strip, _TABLES.split(";")):
+                    db.execute(statement)
+                db.execute("INSERT INTO store VALUES (?)", (frame,))
+                db.execute(f"PRAGMA application_id = {_APPLICATION_ID}")
+                db.execute(f"PRAGMA user_version = {STORE_SCHEMA}")
+            db.execute("COMMIT")
+            db.execute("PRAGMA journal_mode = WAL")
+
+    def is_unfinished(self) -> bool:
+        """Whether making the tables was interrupted: the file is empty once SQLite has undone what was begun."""
+        with self.reading() as db:
+            db.execute("SELECT count(*) FROM sqlite_schema").fetchone()
+            return self.path.stat().st_size == 0
+
+    def read_frame(self) -> str:
+        """The frame that alignments lead to; refuses a file that is no store, or one of another schema."""
+        with self.reading() as db:
+            if not db.execute("SELECT count(*) FROM sqlite_schema").fetchone()[0]:
+                raise DataError(f"{self.path} is damaged: it holds no tables")
+            if db.execute("PRAGMA application_id").fetchone()[0] != _APPLICATION_ID:
+                raise DataError(f"{self.path}: expected a walk store, got another SQLite file")
+            schema = db.execute("PRAGMA user_version").fetchone()[0]
+            if schema != STORE_SCHEMA:
+                raise DataError(f"{self.folder} is a walk store of schema {schema}: expected {STORE_SCHEMA}")
+            row = db.execute("SELECT frame FROM store").fetchone()
+            if row is None:
+                raise sqlite3.DatabaseError("the row of table store is missing")
+            return str(row[0])
+
+    @contextmanager
+    def reading(self) -> Iterator[sqlite3.Connection]:
+        """A connection to read with; it does not wait for writers, nor they for it."""
+        with self._said(), closing(self._readable()) as db:
+            yield db
+
+    @contextmanager
+    def writing(self) -> Iterator[sqlite3.Connection]:
+        """A transaction: all of it is on the disk when the block ends, nothing of it when the block raises.
+
+        Writers of all programs take turns.
+        """
+        with self._said(writes=True), closing(self._connect("rw")) as db:
+            db.execute("PRAGMA journal_mode = WAL")
+            db.execute("BEGIN IMMEDIATE")
+            try:
+                yield db
+            except BaseException:
+                db.rollback()
+                raise
+            db.execute("COMMIT")
+
+    def erase_deleted(self) -> bool:
+        """Rewrite the file without what was deleted; False where another program's reading kept old pages in the log.
+
+        Rows are overwritten with zeros when they are deleted. This removes what remains of them in the write-ahead
+        log and in pages that were reorganised.
+        """
+        with self._said(writes=True), closing(self._connect("rw")) as db:
+            db.execute("VACUUM")
+            busy, *_ = db.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
+            return not busy
+
+    def _readable(self) -> sqlite3.Connection:
+        db = self._connect("rw")
+        try:
+            db.execute("PRAGMA query_only = ON")
+            db.execute("SELECT count(*) FROM sqlite_schema")
+        except sqlite3.Error as error:
+            db.close()
+            code = _code(error)
+            if code not in (sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_READONLY) or self._log_has_content():
+                raise
+            return self._connect("ro", "&immutable=1")  # on a medium that nobody can write to
+        return db
+
+    def _log_has_content(self) -> bool:
+        log = self.folder / f"{DATABASE}-wal"
+        return log.is_file() and log.stat().st_size > 0
+
+    def _connect(self, mode: str, more: str = "") -> sqlite3.Connection:
+        name = quote(str(self.path.absolute()), errors="surrogateescape")
+        db = sqlite3.connect(f"file:{name}?mode={mode}{more}", uri=True, timeout=_PATIENCE_S, isolation_level=None)
+        try:
+            for setting in ("foreign_keys = ON", "synchronous = FULL", "secure_delete = ON"):
+                db.execute(f"PRAGMA {setting}")
+        except BaseException:
+            db.close()
+            raise
+        db.text_factory = _text
+        return db
+
+    @contextmanager
+    def _said(self, writes: bool = False) -> Iterator[None]:
+        """Turn errors of SQLite into a sentence about the file."""
+        try:
+            yield
+        except (sqlite3.ProgrammingError, sqlite3.IntegrityError):
+            raise  # a mistake of ours
+        except sqlite3.Error as error:
+            raise DataError(self._sentence(error, "write in" if writes else "read")) from error
+        except UnicodeDecodeError as error:  # SQLite's own complaint about a damaged table quotes its bytes
+            raise DataError(self._sentence(sqlite3.DatabaseError("its tables cannot be read"), "read")) from error
+        except OSError as error:
+            raise DataError(f"cannot open the store {self.folder}: {error.strerror}") from error
+
+    def _sentence(self, error: sqlite3.Error, verb: str) -> str:
+        code = _code(error)
+        if code in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED):
+            return f"cannot {verb} the store {self.folder}: another program has held it for {_PATIENCE_S:.0f} s"
+        if code == sqlite3.SQLITE_FULL:
+            return f"cannot {verb} the store {self.folder}: the disk is full"
+        if code in (sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_READONLY, sqlite3.SQLITE_PERM, sqlite3.SQLITE_IOERR):
+            return f"cannot {verb} the store {self.folder}: {error}"
+        return (
+            f"{self.path} is damaged ({error}): "
+            f"bring over what can still be read with: svfm store NEW --import {self.folder}"
+        )
+
+
+def _code(error: sqlite3.Error) -> int:
+    """SQLite's primary result code, 0 where there is none."""
+    return int(getattr(error, "sqlite_errorcode", 0)) & 0xFF
+
+
+def _text(data: bytes) -> str:
+    """Text of the file; damaged bytes are replaced, and the row's checksum fails later."""
+    return data.decode(errors="replace")
