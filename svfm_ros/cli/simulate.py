@@ -150,7 +150,7 @@ def _positive(kind: type) -> Any:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Simulate and write what was asked for."""
+    """Simulate and write the chosen outputs."""
     from svfm_ros.sim.house import load_house
 
     exports = (args.export_map, args.export_places, args.export_house)

@@ -1,4 +1,4 @@
-"""Defaults of the simulated house: how people walk, where they go at which hour, what their LiDAR sees."""
+"""Options of the simulator: walkers, habits, residents, sensors, household, recordings."""
 
 from dataclasses import dataclass, field
 
@@ -229,7 +229,7 @@ class RecordingConfig:
 
 @dataclass(frozen=True, slots=True)
 class SimConfig:
-    """Everything ``svfm simulate`` can be told."""
+    """All options of the simulator."""
 
     walker: WalkerConfig = field(default_factory=WalkerConfig)
     habits: HabitConfig = field(default_factory=HabitConfig)

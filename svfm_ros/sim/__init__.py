@@ -1,1 +1,1 @@
-"""A furnished house, a walker, and a low-cost LiDAR worn on a swaying body."""
+"""Simulated homes: furnished houses, residents who walk in them, and the sensors that a wearer carries."""

@@ -1,7 +1,7 @@
-"""The walks of the demo: a morning and a night in a simulated house, and a last walk to forecast live.
+"""The recordings of ``svfm demo``: a morning, a night, and a last walk that is forecast live.
 
-It is one motion, cut in three where the wearer stands at the couch, and the parts are put at other hours of the day:
-so the place goes on where it was and only the clock jumps.
+One continuous motion is cut in three where the wearer stands at the couch. Each part gets its own hour of the day, so
+positions are continuous and only the clock jumps.
 """
 
 from collections.abc import Callable
@@ -29,7 +29,7 @@ _HOUR_NS = 3600 * 1_000_000_000
 
 @dataclass(frozen=True, slots=True)
 class DemoWalks:
-    """Three bags, and the truth about them."""
+    """Three bags with their ground truth."""
 
     bags: dict[str, Path]  # day, night, live
     parts: "dict[str, Recording]"

@@ -1,7 +1,7 @@
-"""From a path to a walk in time: speeds that differ, bends taken slowly, pauses, steps, coming to a stop.
+"""Timing of paths: speed profiles with bends, pauses, stops, and the rhythm of the steps.
 
-The speed is given at every point of the path and changes evenly between two points, so the time between them is their
-distance over their mean speed; that holds also where a walker starts from rest.
+The speed is given at every point of a path and changes linearly in time between two points, so the time between them is
+their distance over their mean speed, also where a walker starts from rest.
 """
 
 from collections.abc import Sequence
@@ -37,7 +37,7 @@ class PauseSpot:
 
 @dataclass(frozen=True, slots=True)
 class WalkingStyle:
-    """What one person does their own way; the default is nobody in particular."""
+    """How one person walks; the default is the average walker."""
 
     pace_spread: float = 0.0  # standard deviation of the log pace per walk; the pace scales the whole speed profile
     side_m: float = 0.0  # to the left of the middle line where there is room
@@ -47,7 +47,7 @@ class WalkingStyle:
     still_s: float = 0.0  # how long the record of a walk goes on after the arrival
 
 
-_NOBODY = WalkingStyle()
+_AVERAGE = WalkingStyle()
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +76,7 @@ class TimedPaths:
 
 
 def time_paths(
-    paths: Array, config: WalkerConfig, rng: np.random.Generator, style: WalkingStyle = _NOBODY
+    paths: Array, config: WalkerConfig, rng: np.random.Generator, style: WalkingStyle = _AVERAGE
 ) -> TimedPaths:
     """Draw a speed for each path ``(B, N, 2)`` and every point of it."""
     count, nodes = paths.shape[:2]
@@ -166,7 +166,7 @@ def walk_poses(timed: TimedPaths, config: WalkerConfig, rng: np.random.Generator
     step_hz = config.step_hz * np.sqrt(timed.cruise_mps / config.speed_mps)[which]
     phase = np.asarray(rng.uniform(0.0, 2.0 * np.pi, size=count))[which]
     end = timed.duration_s()[which]
-    # A step pushes and brakes: time itself runs a little faster, then slower, along the speeds drawn before.
+    # Each step accelerates and brakes: a periodic warp of time along the speed profile.
     warped = t + config.gait_share / (2 * np.pi * step_hz) * (np.sin(2 * np.pi * step_hz * t + phase) - np.sin(phase))
     warped[first + samples - 1] = timed.duration_s()  # the last pose is the end of the path
     poses, speed = _interpolate(timed, which, np.clip(warped, 0.0, end), nodes)

@@ -1,7 +1,7 @@
-"""A house as the walker and the LiDAR know it: solid things with a height, and named places.
+"""A simulated house: solids with a height, named places, and the plane geometry of outlines.
 
-Everything solid is an outline on the floor with a lower and an upper edge: walls, door leaves, furniture, lintels. The
-walker keeps away from what stands in the way of a body; the LiDAR sees whatever its beams meet at their height.
+A solid is a polygon on the floor with a lower and an upper edge: walls, door leaves, furniture, lintels. Walkers keep
+clear of solids lower than a body; a LiDAR beam ends at the first solid at the height of the beam.
 """
 
 from dataclasses import dataclass
@@ -29,12 +29,12 @@ __all__ = [
 Array = NDArray[np.float64]
 
 BODY_HEIGHT_M = 1.8
-"""What hangs higher than this is in nobody's way."""
+"""Solids that begin above this height do not obstruct a walker."""
 
 
 @dataclass(frozen=True, slots=True)
 class Solid:
-    """Something a body or a beam can meet."""
+    """An obstacle: an upright prism."""
 
     name: str
     kind: str  # wall, door, lintel or furniture
@@ -65,15 +65,15 @@ class House:
         raise DataError(f"{self.name}: expected one of the places {', '.join(self.places.names)}, got {name!r}")
 
     def obstacles(self) -> tuple[Solid, ...]:
-        """What a walking body can bump into."""
+        """Solids that obstruct a walking body."""
         return tuple(s for s in self.solids if s.bottom_m < BODY_HEIGHT_M)
 
     def at_height(self, height_m: float) -> tuple[Solid, ...]:
-        """What a level beam at that height can meet."""
+        """Solids that a level beam at that height can hit."""
         return tuple(s for s in self.solids if s.bottom_m <= height_m <= s.top_m)
 
     def bounds(self) -> tuple[float, float, float, float]:
-        """Lowest x, lowest y, highest x, highest y of all that is solid."""
+        """Bounding box of all solids: x0, y0, x1, y1, metres."""
         corners = np.concatenate([s.outline for s in self.solids])
         (x0, y0), (x1, y1) = corners.min(axis=0), corners.max(axis=0)
         return float(x0), float(y0), float(x1), float(y1)
@@ -109,7 +109,7 @@ def _seed_of(source: str) -> int:
 
 
 def rectangle_around(start: Array, end: Array, thickness: float) -> Array:
-    """A bar ``(4, 2)`` with the centre line from start to end."""
+    """Corners ``(4, 2)`` of a rectangle with the centre line from start to end."""
     along = (end - start) / np.hypot(*(end - start))
     side = np.array([-along[1], along[0]]) * (thickness / 2.0)
     return np.stack([start - side, end - side, end + side, start + side])

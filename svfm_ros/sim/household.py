@@ -1,7 +1,7 @@
-"""What makes a home differ from an empty one: people and pets that walk by, doors, chairs, windows, mirrors.
+"""What the LiDAR meets in a home besides the drawn house: people, pets, moved doors and chairs, windows, mirrors.
 
-All of it is for the LiDAR alone: walkers keep to the house as it is drawn. A door that the wearer passes stays open and
-nothing is moved into their way, so the true path stays free.
+Only the LiDAR is affected: walks are drawn in the house as it is. Doors on the wearer's path stay open and nothing is
+moved onto it, so the true path stays free.
 """
 
 from dataclasses import dataclass, replace
@@ -74,7 +74,7 @@ def arrange(house: House, config: HouseholdConfig, day: int, path_xy: Array) -> 
         solids = [_shifted(s, house, path_xy, config, rng) for s in solids]
     for _ in range(config.clutter):
         thing = _clutter(house, rng)
-        if _is_clear(thing, path_xy):
+        if contains(house.rooms, thing.outline).all() and _is_clear(thing, path_xy):
             solids.append(thing)
     return replace(house, solids=tuple(solids))
 

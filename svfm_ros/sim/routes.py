@@ -1,8 +1,9 @@
-"""Ways through a house: middle lines from place to place that keep a body's width from everything.
+"""Routes from place to place, and random paths around them.
 
-A way is the cheapest path over a grid, where floor close to things costs more. How much more, and where, is drawn at
-random for each of several variants: some cut corners, some keep to the middle, some pass the table on its other side.
-The variants belong to the house alone, not to a seed, so all simulated walks come from one population.
+A middle line is the cheapest path over a grid on which floor near obstacles costs more. Several variants with random
+costs differ in how they cut corners and pass furniture; they depend on the house alone, not on a seed, so all walks of
+a house come from one population. A path lies between two variants, with its own end points and smooth lateral
+deviations. A path too near to an obstacle is drawn again with smaller deviations.
 """
 
 from collections.abc import Sequence
@@ -32,9 +33,9 @@ VARIANTS = 8
 STOP_SPREAD = 0.3
 """Standard deviation of where people stop, as a share of the place's radius."""
 
-_MODES = 6  # waves of the sideways wandering, the longest being twice the way
+_MODES = 6  # waves of the lateral deviation; the longest is twice the route
 _BLEND_M = 1.6  # a path joins the bundle, and leaves it, over this length
-_ROOM_M = 0.4  # free floor beside the line that allows the full wandering
+_ROOM_M = 0.4  # free floor beside the line that allows the full deviation
 _STOP_REACH = 0.6  # people stop well within a place, at most this share of its radius from the middle
 _ROUNDS = 24
 _COMFORT_M = 0.6  # floor farther than this from everything costs nothing extra
@@ -50,7 +51,7 @@ class _Variant:
 
 
 class RouteBook:
-    """Middle lines between the places of one house; each is searched once and kept."""
+    """Middle lines between the places of one house, searched on first use."""
 
     def __init__(self, house: House, clearance_m: float) -> None:
         """No line comes nearer to anything than ``clearance_m``."""
@@ -166,7 +167,7 @@ def _grid_graph(cost: Array, free: NDArray[np.bool_]) -> csr_array:
 def draw_stops(
     book: RouteBook, place: Place, count: int, rng: np.random.Generator, spread: float = STOP_SPREAD
 ) -> Array:
-    """Where ``count`` people come to a stop at a place ``(count, 2)``, clear of things.
+    """End points of ``count`` walks at a place ``(count, 2)``, clear of obstacles.
 
     ``spread`` is the standard deviation as a share of the place's radius.
     """
@@ -194,7 +195,7 @@ def draw_paths(
     side_m: float = 0.0,
     route_weights: Sequence[float] = (),
 ) -> Array:
-    """Paths ``(B, NODES, 2)`` from ``starts`` to ``stops`` (both ``(B, 2)``), all of them clear of things.
+    """Paths ``(B, NODES, 2)`` from ``starts`` to ``stops`` (both ``(B, 2)``), all of them clear of obstacles.
 
     ``side_m`` shifts them to the left where there is room; ``route_weights`` are the shares of the variants of a way,
     all alike without them.
@@ -211,7 +212,7 @@ def draw_paths(
         open_ = open_[~ok]
         if len(open_) == 0:
             return paths
-    for i in open_:  # a start or a stop in a corner of its own: search a way for this one alone
+    for i in open_:  # an end point in a narrow corner: search a route for this path alone
         paths[i] = book.line_between(starts[i], stops[i])
     return paths
 
@@ -248,7 +249,7 @@ def _draw(
 
 
 def _sideways(book: RouteBook, path: Array, spread_m: float, side_m: float, rng: np.random.Generator) -> Array:
-    """Smooth displacements to the left and right ``(B, NODES, 2)``, smaller where the way is narrow."""
+    """Smooth lateral displacements ``(B, NODES, 2)``, smaller where the route is narrow."""
     tangent = np.gradient(path, axis=1)
     tangent = gaussian_filter1d(tangent, 4.0, axis=1, mode="nearest")
     tangent /= np.maximum(np.linalg.norm(tangent, axis=2, keepdims=True), 1e-9)

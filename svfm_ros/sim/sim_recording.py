@@ -41,7 +41,7 @@ places:
 
 @dataclass(frozen=True, slots=True)
 class Recording:
-    """What one bag is to hold."""
+    """Content of one bag: the wearer's motion, the walks in it, the seed of the sensors."""
 
     name: str
     motion: Motion
@@ -61,7 +61,7 @@ Message = Scan | TruePose | ImuReading | OdometryReading
 
 
 class Recorder:
-    """Wears the LiDAR: plans recordings of walks in one house and writes them as bags."""
+    """Plans recordings of walks in one house, simulates the sensors and writes bags."""
 
     def __init__(self, house: House, config: SimConfig | None = None) -> None:
         self.config = config or SimConfig()
@@ -103,7 +103,7 @@ class Recorder:
         return self.lidar.count(recording.motion)
 
     def scans(self, recording: Recording) -> Iterator[Scan]:
-        """What the LiDAR sees."""
+        """Scans of a recording in order of time."""
         return self._lidar_of(recording).sweeps(recording.motion, recording.seed)
 
     def _lidar_of(self, recording: Recording) -> Lidar:

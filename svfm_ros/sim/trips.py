@@ -1,7 +1,4 @@
-"""Trips: from what someone has in mind, a place to go to at some time, to the walk that comes of it.
-
-Walks are drawn many at a time, one batch per pair of places.
-"""
+"""Trips (origin, destination, start time) and the walks that are drawn for them, one batch per pair of places."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -28,7 +25,7 @@ _SHORTEST_STAY_NS = 3 * NS_PER_S  # long enough to turn around
 
 @dataclass(frozen=True, slots=True)
 class LabelledWalk:
-    """A walk and what its walker had in mind."""
+    """A walk with its origin and destination."""
 
     walk: Walk
     origin: str
@@ -37,7 +34,7 @@ class LabelledWalk:
 
 @dataclass(frozen=True, slots=True)
 class Trip:
-    """A walk that is to be made: from where to where, and when."""
+    """A walk to be drawn: origin, destination, start time and, where given, exact end points."""
 
     origin: str
     destination: str
@@ -56,7 +53,7 @@ def tour(
 
 
 def exact_spots(book: RouteBook, names: Sequence[str], rng: np.random.Generator, spread: float = STOP_SPREAD) -> Array:
-    """Where exactly each visit ends ``(len(names), 2)``."""
+    """Exact end point of each visit ``(len(names), 2)``, metres."""
     spots = np.empty((len(names), 2))
     for name in sorted(set(names)):
         rows = [i for i, n in enumerate(names) if n == name]
@@ -65,7 +62,7 @@ def exact_spots(book: RouteBook, names: Sequence[str], rng: np.random.Generator,
 
 
 def after_each_other(walks: list[LabelledWalk]) -> list[LabelledWalk]:
-    """Nobody leaves before they have arrived: a walk that would start too early waits for the last one to end."""
+    """The walks with later start times where needed: each begins at least 3 s after the last one ended."""
     out: list[LabelledWalk] = []
     free_ns = 0
     for labelled in walks:
@@ -93,7 +90,7 @@ def walk_all(
     style: WalkingStyle | None = None,
     resident: str = "",
 ) -> list[LabelledWalk]:
-    """Make all trips, one batch per pair of places; the walks of a named resident bear their name."""
+    """Draw the walks of all trips, in their order; walks of a named resident carry that name."""
     style = style or WalkingStyle()
     walks: list[LabelledWalk | None] = [None] * len(trips)
     for pair, rows in _batches(trips):

@@ -1,6 +1,6 @@
-"""People walking through a house: the paper's protocol, habits by the hour, whole days.
+"""Walks by the paper's protocol, by profiles of habits, and over whole days (see ``resident`` for drawn residents).
 
-All of them give ground truth in the frame ``map``; the same house, config and seed give the same walks.
+All are ground truth in the frame ``map``; the same house, config and seed give the same walks.
 """
 
 from collections.abc import Mapping, Sequence
@@ -183,7 +183,7 @@ def _leaving(house: House, habits: HabitConfig, origin: str, hour: float, shares
 def _visits(
     house: House, habits: HabitConfig, origin: str, span_ns: tuple[int, int], rng: np.random.Generator
 ) -> list[Trip]:
-    """When someone gets up, and to go where; a draw of the place they are at means staying longer."""
+    """Departures in order of time; drawing the place where they are means a longer stay."""
     names = house.places.names
     here, now = origin, span_ns[0]
     trips: list[Trip] = []

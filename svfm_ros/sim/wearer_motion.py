@@ -1,4 +1,4 @@
-"""The wearer's motion over a whole recording: standing, walking, staying, turning around, walking on."""
+"""Pose, gait and tilt of the wearer over a whole recording: walks, with stays and turns on the spot between them."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -26,7 +26,7 @@ _LEAN_KNOT_S = 2.0
 
 @dataclass(frozen=True, slots=True)
 class Motion:
-    """Poses of the body with straight lines between them, and how much of a gait it has at each."""
+    """Poses of the body, linear in time between knots, and the amplitude of the gait at each knot."""
 
     start_ns: int
     seconds: Array  # (K,), since the start, strictly increasing
@@ -44,7 +44,7 @@ class Motion:
         return np.stack([x, y, (theta + np.pi) % (2.0 * np.pi) - np.pi], axis=-1)
 
     def activity_at(self, seconds: Array) -> Array:
-        """How much of a gait there is, same shape as the times."""
+        """Amplitude of the gait, 0 to 1, same shape as the times."""
         return np.interp(seconds, self.seconds, self.activity)
 
 
@@ -85,8 +85,8 @@ def motion_of(
 ) -> Motion:
     """One recording of walks that follow each other, with a stay before, between and after them.
 
-    Each walk must begin where the last one ended. Whoever stays fidgets a little, and turns towards the next walk just
-    before it begins, at ``turn_radps`` in the mean.
+    Each walk must begin where the last one ended. During a stay the body moves by millimetres, and turns to the
+    next walk just before it begins, at ``turn_radps`` in the mean.
     """
     if not walks:
         raise DataError("expected at least one walk to record, got none")

@@ -1,6 +1,6 @@
-"""Recordings as rosbag2: scans and poses in, an MCAP file (or sqlite3) out that any ROS 2 tool reads.
+"""Writer of rosbag2 recordings (MCAP or sqlite3): scans, true poses, IMU, odometry.
 
-A bag appears under its name only when it is complete; what was begun and not finished leaves nothing behind.
+A bag gets its final name only when it is complete; an interrupted one is removed.
 """
 
 import os

@@ -1,8 +1,8 @@
 """A low-cost LiDAR worn on the chest of someone who walks.
 
-A sweep takes a tenth of a second; every beam leaves from where the wearer is at its own moment, in a plane that tilts
-with the steps. Then the sensor adds what such sensors add: noise, steps, gaps, and the shadow of the body behind it.
-Each effect draws from a stream of random numbers of its own: switching one off leaves the others as they were.
+Each beam of a sweep starts at the pose of the wearer at its own time, in a plane that tilts with the steps. Range
+noise, quantisation, lost beams and the shadow of the wearer's body follow. Each effect has its own random stream:
+switching one off does not change the others.
 """
 
 from collections.abc import Iterator, Sequence
@@ -28,7 +28,7 @@ _QUANTUM_AT_M = 1.5  # the data sheet gives the step of the range at this distan
 
 
 class Lidar:
-    """Turns a motion through a house into scans, frame ``laser``: x ahead, y to the left."""
+    """Simulates the scans of a motion through a house, frame ``laser``: x ahead, y to the left."""
 
     def __init__(
         self,

@@ -1,8 +1,13 @@
-"""Where beams end: many rays against the solids of a house, compiled.
+"""Ray casting against the solids of a house, compiled.
 
-The edges of all solids lie in the cells of a square grid; a ray visits the cells it passes and looks only at the edges
-in them. Beams may rise or fall: an edge is met only where the beam's height lies between its lower and upper edge, a
-beam that sinks onto a table from above ends on the table's top, and floor and ceiling end what nothing else does.
+The edges of all solids are sorted into the cells of a square grid; a ray visits the cells along its way and tests only
+the edges in them. Rays may rise or fall: an edge is hit only at heights between its lower and upper end, a ray that
+sinks onto a table ends on the table's top, and floor and ceiling end all other rays.
+
+Open3D's RaycastingScene (Embree, one thread) gives the same distances (within 1 mm) and casts 1.5 times as many rays
+per second, conversion of the rays included (49,800 rays: 8 ms, ours 12 ms). It is not used because importing Open3D
+costs 0.7 s and 170 MB, in the simulator and in its node: more than it saves in a recording of less than 50 minutes.
+Casting takes 0.07 ms of the 0.10 ms per scan. ``benchmarks/simulate.py`` measures both.
 """
 
 from collections.abc import Sequence
