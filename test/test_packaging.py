@@ -51,8 +51,12 @@ def test_every_sub_package_is_in(wheel: zipfile.ZipFile) -> None:
 
 
 def test_the_report_brings_its_template(wheel: zipfile.ZipFile) -> None:
-    parts = {str(p.relative_to(ROOT)) for p in (ROOT / "svfm_ros" / "report").glob("page.*") if p.suffix != ".py"}
-    assert len(parts) == 3
+    parts = {
+        str(p.relative_to(ROOT))
+        for p in (ROOT / "svfm_ros" / "report").iterdir()
+        if p.suffix in (".html", ".css", ".js")
+    }
+    assert len(parts) == 5
     assert parts <= set(wheel.namelist())
 
 

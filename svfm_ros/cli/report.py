@@ -1,8 +1,9 @@
 """Write one page about a person's walks that opens in any browser, offline.
 
-Floor plan with walks, forecasts with an hour slider from day to night, shares and entropy by hour, the wandering index
-over days, and calibration on walks the model never saw. Everything is inside the one file; it holds the person's walks,
-so treat it as you treat those (docs/privacy.md).
+What the walks show in a few sentences; walks a day, night walks, walking speed and wandering index over time beside the
+person's own baseline, with the days on which habits changed; weekdays and hours; forecasts on the floor plan with a
+slider from day to night; how far the forecasts can be relied on. It prints on A4. Everything is inside the one file; it
+holds the person's walks, so treat it as you treat those (docs/privacy.md).
 
 for example:
   svfm report --store out/store --model out/store/model.pt --out report.html
@@ -36,7 +37,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Ask, gather, write."""
+    """Read walks and model, write the page."""
     from svfm_ros.mapio import load_map
     from svfm_ros.report import gather, render
 

@@ -1,6 +1,6 @@
-"""One page about one person's walks that opens in any browser, offline: gathered, then poured into a template."""
+"""One page about one person's walks that opens in any browser, offline: content is gathered, then rendered."""
 
-from svfm_ros.report.content import Content, gather
+from svfm_ros.report.content import ReportContent, gather
 from svfm_ros.report.page import render
 
-__all__ = ["Content", "gather", "render"]
+__all__ = ["ReportContent", "gather", "render"]

@@ -1,4 +1,4 @@
-"""How honest the forecasts were: how often their regions held what then happened, on walks the model never saw."""
+"""Calibration of forecasts: how often their regions held the true positions, on walks the model did not learn from."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -22,7 +22,7 @@ _DRAWS, _TAIL = 500, 0.025  # of the bootstrap over walks
 
 @dataclass(frozen=True, slots=True)
 class Calibration:
-    """For each region (a probability) the share of positions it held; equal when the forecasts are honest."""
+    """For each region (a probability) the share of true positions inside; equal when forecasts are calibrated."""
 
     regions: list[float]
     held: list[float]
@@ -32,7 +32,7 @@ class Calibration:
 
 
 def calibrate(forecaster: Forecaster, unseen: Sequence[Walk], seed: int = 0) -> Calibration | None:
-    """None where fewer than two walks can be judged: one walk tells nothing about a share."""
+    """Calibration with 95 % intervals; None with fewer than two walks, which allow no interval."""
     levels = [_levels(forecaster, walk, seed + n) for n, walk in enumerate(unseen[-_MOST_WALKS:])]
     levels = [x for x in levels if len(x)]
     if len(levels) < 2:
@@ -51,7 +51,7 @@ def _rounded(values: Array) -> list[float]:
 
 
 def _levels(forecaster: Forecaster, walk: Walk, seed: int) -> Array:
-    """Where each position of a walk fell in its forecast, on the model's tick; none where nothing is known."""
+    """Probability of the smallest region around each true position of a walk; empty where nothing is known."""
     dt_s = forecaster.file.model.dt_s
     ticks = min(int(walk.times_s[-1] / dt_s), round(forecaster.config.longest_s / dt_s))
     if ticks < 1:

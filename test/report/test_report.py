@@ -5,6 +5,7 @@ import json
 import re
 import shutil
 import subprocess
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,8 +13,10 @@ import numpy as np
 import pytest
 
 from svfm_ros.cli.main import main
+from svfm_ros.clock import hours_of_day
 from svfm_ros.config.sim_config import HabitConfig
 from svfm_ros.forecasting.forecaster import Forecaster
+from svfm_ros.mapio import load_map
 from svfm_ros.report import gather, render
 from svfm_ros.sim.house import load_house
 from svfm_ros.sim.walker import simulate_habit
@@ -24,6 +27,7 @@ from svfm_ros.walks.walk_csv import read_walks_csv, write_walks_csv
 MAP = Path(__file__).resolve().parents[2] / "maps" / "house.yaml"
 BROWSER = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
 WALKS = 40
+ZONE = "Europe/London"
 NAME = "</script><b>Mary"  # people have all kinds of names
 
 
@@ -40,9 +44,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     save_places(house.places, folder / "places.yaml")
     assert main(["store", store, "--import", str(folder / "walks.csv"), "--resident", NAME]) == 0
     model, places = str(folder / "model.pt"), str(folder / "places.yaml")
-    trained = main(
-        ["train", store, "--out", model, "--steps", "10", "--places", places, "--time-zone", "Europe/London"]
-    )
+    trained = main(["train", store, "--out", model, "--steps", "10", "--places", places, "--time-zone", ZONE])
     assert trained == 0
     page = str(folder / "report.html")
     assert main(["report", "--store", store, "--model", model, "--map", str(MAP), "--out", page]) == 0
@@ -68,21 +70,20 @@ def test_it_needs_nothing_else(page: str) -> None:
 
 def test_a_name_is_text_and_no_markup(page: str, content: dict[str, Any]) -> None:
     assert NAME not in page
-    assert content["resident"] == NAME
+    assert content["title"] == f"Walking report: {NAME}"
+    assert "<title>Walking report: &lt;/script&gt;&lt;b&gt;Mary</title>" in page
 
 
 def test_it_says_what_the_forecaster_says(folder: Path, content: dict[str, Any]) -> None:
-    from svfm_ros.mapio import load_map
-
     house = load_house()
     forecaster = Forecaster(folder / "model.pt", house.places, walls=load_map(MAP))
-    names = [p["name"] for p in content["places"]]
+    names = [p["name"] for p in content["plan"]["places"]]
     assert names[: len(house.places)] == list(house.places.names)
     start = content["starts"][0]
-    couch = content["places"][start["place"]]
+    couch = content["plan"]["places"][start["place"]]
     assert couch["name"] == start["name"] == "couch"  # all of these walks begin there
     assert (start["x"], start["y"]) == (couch["x"], couch["y"])
-    assert start["walks"] == content["walks"] == WALKS
+    assert start["walks"] == len(content["plan"]["walks"]) == WALKS
     for hour in (2, 14):
         asked = start["hours"][hour]
         found = forecaster.forecast(
@@ -104,25 +105,46 @@ def test_walks_may_begin_where_no_place_is(folder: Path) -> None:
     assert [(s.name, s.place, s.walks) for s in found.starts] == [("start 1", -1, 6)]
     couch = house.place("couch")
     assert np.hypot(found.starts[0].x - couch.x, found.starts[0].y - couch.y) < 0.6
-    assert found.map is None
+    assert found.plan.map is None
     assert found.calibration is None  # one walk tells nothing
     assert "start 1" in render(found)
 
 
-def test_wandering_and_calibration_are_there(content: dict[str, Any]) -> None:
-    assert sum(f["walks"] for f in content["hours"]) == sum(f["walks"] for f in content["days"]) == WALKS
-    assert all(0.0 <= f["mean"] <= content["most"] + 0.2 for f in content["days"])
+def test_periods_and_calibration_are_there(content: dict[str, Any]) -> None:
+    shown = content["over_time"]
+    assert sum(p["walks"] for p in shown["periods"]) == WALKS
+    assert sum(shown["hours"]) == pytest.approx(WALKS / sum(p["days"] for p in shown["periods"]), abs=0.01)
+    assert content["summary"][0].startswith(f"{WALKS} walks on ")
     held = content["calibration"]["held"]
     assert held == sorted(held)
     assert 2 <= content["calibration"]["walks"] < WALKS / 2
 
 
+def test_hours_without_walks_are_known_as_such(content: dict[str, Any], folder: Path) -> None:
+    begun = hours_of_day([w.stamps_ns[0] for w in read_walks_csv(folder / "walks.csv")], ZONE).tolist()
+    for hour, asked in enumerate(content["starts"][0]["hours"]):
+        apart = [abs((h - hour - 0.5 + 12) % 24 - 12) for h in begun]
+        assert asked["walks"] == sum(a <= 1.5 for a in apart)
+
+
+def test_a_year_of_walks_is_a_small_page(folder: Path) -> None:
+    walks = read_walks_csv(folder / "walks.csv")
+    year = [
+        replace(walks[i % WALKS], walk_id=str(i), stamps_ns=walks[i % WALKS].stamps_ns + i * 86_400_000_000_000 // 5)
+        for i in range(5 * 365)
+    ]
+    found = gather(Forecaster(folder / "model.pt", load_house().places), year, walks[:8], load_map(MAP))
+    assert len(render(found)) < 3_000_000
+    assert found.over_time.unit == "week"
+    assert len(found.over_time.periods) <= 60
+
+
 def test_the_map_is_a_picture_in_its_place(content: dict[str, Any]) -> None:
-    drawn, (x0, y0, x1, y1) = content["map"], content["bounds"]
+    drawn, (x0, y0, x1, y1) = content["plan"]["map"], content["plan"]["bounds"]
     assert base64.b64decode(drawn["picture"].split(",")[1]).startswith(b"\x89PNG")
     assert x1 - x0 <= drawn["width"] + 3.0
     assert y1 - y0 <= drawn["height"] + 3.0
-    for walk in content["drawn"]:
+    for walk in content["plan"]["walks"]:
         xy = np.array(walk["xy"]).reshape(-1, 2) / 100
         assert (xy >= (x0, y0)).all()
         assert (xy <= (x1, y1)).all()
@@ -146,16 +168,17 @@ def test_bad_input_gets_one_sentence(
     assert complaint in said
 
 
-# In the browser: the page as it is, with a hand on its slider
+# In the browser: the page as it is, moved by its slider
 
-_HAND = """
+_LOOK = """
 <script>
 function seen() {
   const texts = [...document.querySelectorAll("#bars .bar")].map((b) => b.querySelector("b").textContent);
-  const paths = [...document.querySelectorAll("#paths polyline")].map((p) => p.getAttribute("points"));
+  const paths = [...document.querySelectorAll(".paths polyline")].map((p) => p.getAttribute("points"));
   const night = document.getElementById("plan-card").classList.contains("night");
   return { texts, paths, night, clock: document.getElementById("clock").textContent,
-    entropy: document.getElementById("entropy").textContent, title: document.getElementById("title").textContent };
+    entropy: document.getElementById("entropy").textContent, title: document.getElementById("title").textContent,
+    rests: document.getElementById("rests").textContent };
 }
 function move(hour) {
   const slider = document.getElementById("hour");
@@ -163,37 +186,79 @@ function move(hour) {
   slider.dispatchEvent(new Event("input", { bubbles: true }));
   return seen();
 }
+function sizes() {
+  const shown = [...document.querySelectorAll(".card:not([hidden]) .chart")];
+  const charts = shown.map((c) => c.getBoundingClientRect().height);
+  return { charts, overflow: document.documentElement.scrollWidth - innerWidth, width: innerWidth,
+    letters: parseFloat(getComputedStyle(document.querySelector(".chart text")).fontSize),
+    columns: [...document.querySelectorAll("#by-hour rect:not(.cursor)")].map((r) => r.textContent.slice(0, 2)) };
+}
 const found = document.createElement("pre");
 found.id = "found";
-const all = JSON.stringify({ first: seen(), night: move(2), day: move(14) });
+const all = JSON.stringify({ first: seen(), night: move(2), day: move(14), sizes: sizes() });
 found.textContent = btoa(unescape(encodeURIComponent(all)));
 document.body.appendChild(found);
 </script>
 """
 
 
-@pytest.mark.skipif(BROWSER is None, reason="no chromium here: apt-get install chromium")
-def test_the_slider_moves_the_forecast(page: str, content: dict[str, Any], tmp_path: Path) -> None:
-    (tmp_path / "page.html").write_text(page.replace("</body>", _HAND + "</body>"))
+def look(page: str, folder: Path, width: int) -> dict[str, Any]:
+    """What a real browser shows in a window of that width."""
+    (folder / "page.html").write_text(page.replace("</body>", _LOOK + "</body>"))
     flags = [
         "--headless",
         "--no-sandbox",
         "--disable-gpu",
         "--virtual-time-budget=5000",
-        f"--user-data-dir={tmp_path}/me",
+        f"--user-data-dir={folder}/me",
     ]
-    command = [str(BROWSER), *flags, "--dump-dom", (tmp_path / "page.html").as_uri()]
+    command = [str(BROWSER), *flags, f"--window-size={width},900", "--dump-dom", (folder / "page.html").as_uri()]
     dumped = subprocess.run(command, capture_output=True, text=True, timeout=120, check=True).stdout
     found = re.search(r'<pre id="found">([\w+/=]+)</pre>', dumped)
     assert found is not None, "the page's script did not come to its end"
-    seen = json.loads(base64.b64decode(found[1]))
+    return dict(json.loads(base64.b64decode(found[1])))
+
+
+needs_browser = pytest.mark.skipif(BROWSER is None, reason="no chromium here: apt-get install chromium")
+
+
+@needs_browser
+def test_the_slider_moves_the_forecast(page: str, content: dict[str, Any], tmp_path: Path) -> None:
+    seen = look(page, tmp_path, 1240)
     assert seen["first"] == seen["day"]  # it opens in the afternoon
-    assert seen["day"]["title"] == f"Walks of {NAME}"
+    assert seen["day"]["title"] == f"Walking report: {NAME}"
     assert seen["day"]["paths"] != seen["night"]["paths"]
     for hour, there in ((2, seen["night"]), (14, seen["day"])):
         asked = content["starts"][0]["hours"][hour]
         assert there["clock"] == f"{hour:02d}:00"
         assert there["night"] is (hour == 2)
         assert there["texts"] == [f"{int(100 * share + 0.5)} %" for share in asked["shares"]]
-        assert there["entropy"] == f"{asked['entropy']:.2f}"
+        assert f"{np.exp(asked['entropy']):.1f} equally likely places" in there["entropy"]
+        assert f"{asked['entropy']:.2f} nats" in there["entropy"]
         assert len(there["paths"]) == len(asked["ends"])
+        assert ("No recorded walk" in there["rests"]) is (asked["walks"] == 0)
+
+
+@needs_browser
+@pytest.mark.parametrize("width", [500, 1240])
+def test_charts_can_be_read_on_a_phone_and_on_a_desk(
+    page: str, content: dict[str, Any], tmp_path: Path, width: int
+) -> None:
+    sizes = look(page, tmp_path, width)["sizes"]
+    assert sizes["overflow"] <= 0, "the page is wider than the screen"
+    assert min(sizes["charts"]) >= 150
+    assert sizes["letters"] >= 12
+    shown = {hour for hour, asked in enumerate(content["starts"][0]["hours"]) if asked["walks"]}
+    assert {int(column) for column in sizes["columns"]} == shown, "hours without walks are left open"
+
+
+@needs_browser
+def test_it_prints_on_a_few_pages(page: str, tmp_path: Path) -> None:
+    (tmp_path / "page.html").write_text(page)
+    flags = ["--headless", "--no-sandbox", "--disable-gpu", f"--user-data-dir={tmp_path}/me", "--no-pdf-header-footer"]
+    address = (tmp_path / "page.html").as_uri()
+    command = [str(BROWSER), *flags, f"--print-to-pdf={tmp_path}/page.pdf", address]
+    subprocess.run(command, capture_output=True, timeout=120, check=True)
+    pages = re.findall(rb"/Type\s*/Page\b", (tmp_path / "page.pdf").read_bytes())
+    assert 2 <= len(pages) <= 4
+    assert re.search(rb"/MediaBox \[0 0 59[45]", (tmp_path / "page.pdf").read_bytes()), "A4 is 595 points wide"

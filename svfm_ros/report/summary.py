@@ -1,0 +1,91 @@
+"""The first lines of the report: what the walks show, in sentences that need no knowledge of statistics."""
+
+import math
+from datetime import date
+
+from svfm_ros.report.calibration import Calibration
+from svfm_ros.report.over_time import Estimate, OverTime, Period
+
+__all__ = ["day_text", "sentences"]
+
+_WELL_CALIBRATED = 0.1  # of probability, at the 50 % and the 90 % region
+
+
+def sentences(shown: OverTime, walks: int, places: int, calibration: Calibration | None) -> list[str]:
+    """One sentence on each subject, the most important first."""
+    now = shown.periods[-1]
+    days = sum(p.days for p in shown.periods)
+    found = [f"{walks} walks on {days} days, {walks / days:.1f} a day{_against(now, shown.baseline, 'walks_per_day')}."]
+    nights = sum(p.night_walks.value * p.days for p in shown.periods) / days
+    found.append(f"Night walks (22:00 to 06:00): {nights:.1f} a night{_against(now, shown.baseline, 'night_walks')}.")
+    found += [_speed(shown), _predictability(shown, places), _changes(shown)]
+    if now.unfamiliar is not None and now.unfamiliar.value > 0.0:
+        found.append(f"{now.unfamiliar.value:.0%} of the latest walks follow no habit that was recorded before.")
+    found.append(_calibration(calibration))
+    return [text for text in found if text]
+
+
+def day_text(iso: str) -> str:
+    """``2 November 2026`` from ``2026-11-02``."""
+    day = date.fromisoformat(iso)
+    return f"{day.day} {day:%B %Y}"
+
+
+def _against(now: Period, baseline: Period | None, name: str) -> str:
+    """Whether the latest period differs from the person's own baseline by more than chance."""
+    if baseline is None or baseline.first == now.first:
+        return ""
+    usual, latest = getattr(baseline, name), getattr(now, name)
+    if name not in now.unusual:
+        return ", about as at first"
+    way = "more" if latest.value > usual.value else "fewer"
+    return f", of late {way} than at first ({latest.value:.1f}, at first {usual.value:.1f})"
+
+
+def _speed(shown: OverTime) -> str:
+    speeds = [(p.speed_m_s.value, p.walks) for p in shown.periods if p.speed_m_s is not None]
+    if not speeds:
+        return ""
+    mean = sum(v * n for v, n in speeds) / sum(n for _, n in speeds)
+    text, trend = f"Walking speed: {mean:.2f} m/s", shown.speed_trend
+    if trend is None:
+        return text + "."
+    if trend.low <= 0.0 <= trend.high:
+        return text + ", without a clear trend."
+    way = "rising" if trend.per_month > 0 else "falling"
+    return f"{text}, {way} by {abs(trend.per_month):.2f} m/s a month."
+
+
+def _predictability(shown: OverTime, places: int) -> str:
+    if places < 2:
+        return "There is only one place people walk to, so there is no wandering index."
+    known = [p for p in shown.periods if p.index is not None]
+    if not known:
+        return "There are too few walks for a wandering index."
+    latest = known[-1].index
+    assert latest is not None
+    usual = shown.baseline.index if shown.baseline is not None else None
+    text = f"Wandering index {latest.value:.2f}: as hard to foresee as a choice between {_choices(latest, places)}"
+    return text + ("." if usual is None or shown.baseline is None else f" (at first {_choices(usual, places)}).")
+
+
+def _choices(index: Estimate, places: int) -> str:
+    count = min(math.exp(index.value), places)
+    return f"{count:.1f} equally likely places"
+
+
+def _changes(shown: OverTime) -> str:
+    if shown.changes:
+        return f"Habits changed around {', '.join(day_text(day) for day in shown.changes)}."
+    days = sum(p.days for p in shown.periods)
+    return "No change of habits was found." if days >= 10 else ""
+
+
+def _calibration(found: Calibration | None) -> str:
+    if found is None:
+        return ""
+    held = dict(zip(found.regions, found.held, strict=True))
+    if max(abs(held[0.5] - 0.5), abs(held[0.9] - 0.9)) <= _WELL_CALIBRATED:
+        return f"The forecasts can be relied on: what they called 90 % likely happened in {held[0.9]:.0%} of the cases."
+    way = "too sure" if held[0.9] < 0.9 else "more careful than they need to be"
+    return f"The forecasts are {way}: what they called 90 % likely happened in {held[0.9]:.0%} of the cases."
