@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 import torch
+from benchlib.cliff_lhmp import CliffForecaster
 from benchlib.comparators import ConstantVelocity
 from benchlib.forecast_home import TICKS, Home, make_home, record, say, training, windows
 from benchlib.forecast_ours import along_the_walk, day_and_night, going_on, unseen_destinations
@@ -113,6 +114,7 @@ def _forecasters(found: Found, home: Home) -> list[tuple[PathForecaster, StepNll
         (WalkerFrameReplay(TICKS), None),
         (kernel_density(TICKS), kernel_step_nll),
         (PlaceReplay(TICKS), None),
+        (CliffForecaster(TICKS), None),
     ]
 
 

@@ -18,6 +18,7 @@ from typing import Any
 
 import numpy as np
 import torch
+from benchlib.cliff_lhmp import CliffForecaster
 from benchlib.comparators import ConstantVelocity
 from benchlib.forecast_scores import QuestionScores, score
 from benchlib.paper_forecasters import paper_forecasters
@@ -162,6 +163,7 @@ def _compared(run: _Run, train: WalkWindows, asked: QuestionSet, ticks: int) -> 
         WalkerFrameReplay(ticks, _PAST, ends=False, positions=2, name="deviations from straight on, replayed"),
         kernel_density(ticks, _PAST, ends=False),
         PlaceReplay(ticks, _PAST, ends=False),
+        CliffForecaster(ticks, _PAST),
     )
     rows = [_scored(forecaster, train, asked) for forecaster in simple]
     pieces = fixed_length(train, ticks + 1, 4)
