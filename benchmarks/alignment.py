@@ -49,7 +49,7 @@ class House:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Print the table; 1 when a bar is missed."""
+    """Print the table; 1 when a target is missed."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--repeats", type=int, default=10, help="walks per target, four targets (10)")
     parser.add_argument("--seed", type=int, default=0, help="another seed, other walks (0)")

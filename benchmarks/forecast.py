@@ -15,17 +15,17 @@ from typing import Any
 
 import numpy as np
 import torch
-from benchlib.cliff_lhmp import CliffForecaster
-from benchlib.comparators import ConstantVelocity
-from benchlib.forecast_home import TICKS, Home, make_home, record, say, training, windows
-from benchlib.forecast_ours import along_the_walk, day_and_night, going_on, unseen_destinations
-from benchlib.forecast_scores import QuestionScores, score
-from benchlib.paper_forecasters import paper_forecasters
-from benchlib.product import Product, ProductOptions
-from benchlib.questions import PathForecaster, ask_from_start
-from benchlib.replay_comparators import PlaceReplay, WalkerFrameReplay, kernel_density
-from benchlib.score_table import ahead_or_tied, calibrated, difference, of_field, print_scores, records
-from benchlib.step_density import kernel_step_nll, straight_step_nll
+from benchlib.forecasts.cliff_lhmp import CliffForecaster
+from benchlib.forecasts.comparators import ConstantVelocity
+from benchlib.forecasts.forecast_home import TICKS, Home, make_home, record, say, training, windows
+from benchlib.forecasts.forecast_ours import along_the_walk, day_and_night, going_on, unseen_destinations
+from benchlib.forecasts.forecast_scores import QuestionScores, score
+from benchlib.forecasts.paper_forecasters import paper_forecasters
+from benchlib.forecasts.product import Product, ProductOptions
+from benchlib.forecasts.questions import PathForecaster, ask_from_start
+from benchlib.forecasts.replay_comparators import PlaceReplay, WalkerFrameReplay, kernel_density
+from benchlib.forecasts.score_table import ahead_or_tied, calibrated, difference, of_field, print_scores, records
+from benchlib.forecasts.step_density import kernel_step_nll, straight_step_nll
 from numpy.typing import NDArray
 
 from svfm_ros.cli.output import add_json_argument, report

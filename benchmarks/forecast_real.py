@@ -18,15 +18,15 @@ from typing import Any
 
 import numpy as np
 import torch
-from benchlib.cliff_lhmp import CliffForecaster
-from benchlib.comparators import ConstantVelocity
-from benchlib.forecast_scores import QuestionScores, score
-from benchlib.paper_forecasters import paper_forecasters
-from benchlib.product import Product, ProductOptions
-from benchlib.questions import PathForecaster, QuestionSet, ask_from_within
-from benchlib.real_walks import DT_S, ETH_UCY, as_windows, load_edinburgh, load_eth_ucy, load_thor
-from benchlib.replay_comparators import PlaceReplay, WalkerFrameReplay, kernel_density
-from benchlib.score_table import ahead_or_tied, calibrated, print_scores, records
+from benchlib.forecasts.cliff_lhmp import CliffForecaster
+from benchlib.forecasts.comparators import ConstantVelocity
+from benchlib.forecasts.forecast_scores import QuestionScores, score
+from benchlib.forecasts.paper_forecasters import paper_forecasters
+from benchlib.forecasts.product import Product, ProductOptions
+from benchlib.forecasts.questions import PathForecaster, QuestionSet, ask_from_within
+from benchlib.forecasts.real_walks import DT_S, ETH_UCY, as_windows, load_edinburgh, load_eth_ucy, load_thor
+from benchlib.forecasts.replay_comparators import PlaceReplay, WalkerFrameReplay, kernel_density
+from benchlib.forecasts.score_table import ahead_or_tied, calibrated, print_scores, records
 
 from svfm_ros.cli.output import add_json_argument, print_table, report
 from svfm_ros.config.forecast_config import PathTrainConfig, WalkModelConfig

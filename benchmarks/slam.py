@@ -43,7 +43,7 @@ _WARM_UP_SCANS = 1500
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Print the table; 1 when a bar is missed."""
+    """Print the table; 1 when a target is missed."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("data", type=Path, metavar="DATA", help="folder with the recordings")
     parser.add_argument("--only", nargs="+", choices=_PARTS, default=_PARTS, help="parts to run (all)")

@@ -19,7 +19,7 @@ from svfm_ros.targets import Check, at_least, at_most
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Print the table; 1 when a bar is missed."""
+    """Print the table; 1 when a target is missed."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--houses", nargs="+", default=HOUSES, help="which houses (home bungalow)")
     parser.add_argument("--repeats", type=int, default=10, help="walks per target, four targets (10)")

@@ -2,8 +2,8 @@
 
 import numpy as np
 import pytest
-from benchlib.cliff_lhmp import CliffForecaster, CliffMap, learn_cliff_map
-from benchlib.questions import Question
+from benchlib.forecasts.cliff_lhmp import CliffForecaster, CliffMap, learn_cliff_map
+from benchlib.forecasts.questions import Question
 
 from svfm_ros.errors import DataError
 from svfm_ros.types import WalkWindows

@@ -2,11 +2,11 @@
 
 import numpy as np
 import pytest
-from benchlib.comparators import ConstantVelocity, fit_student
-from benchlib.forecast_scores import score
-from benchlib.questions import Question, ask_along, ask_from_start, ask_from_within, flattened
-from benchlib.replay_comparators import PlaceReplay, WalkerFrameReplay, kernel_density
-from benchlib.step_density import kernel_step_nll, straight_step_nll
+from benchlib.forecasts.comparators import ConstantVelocity, fit_student
+from benchlib.forecasts.forecast_scores import score
+from benchlib.forecasts.questions import Question, ask_along, ask_from_start, ask_from_within, flattened
+from benchlib.forecasts.replay_comparators import PlaceReplay, WalkerFrameReplay, kernel_density
+from benchlib.forecasts.step_density import kernel_step_nll, straight_step_nll
 
 from svfm_ros.errors import DataError
 from svfm_ros.types import WalkWindows

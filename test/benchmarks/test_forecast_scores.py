@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 import numpy as np
 import pytest
-from benchlib.forecast_scores import (
+from benchlib.forecasts.forecast_scores import (
     KERNEL_M,
     QuestionScores,
     destination_loss,
@@ -14,7 +14,7 @@ from benchlib.forecast_scores import (
     region_levels,
     score,
 )
-from benchlib.questions import Question, QuestionSet
+from benchlib.forecasts.questions import Question, QuestionSet
 
 from svfm_ros.errors import DataError
 from svfm_ros.types import Place, Places, WalkWindows

@@ -1,7 +1,7 @@
 """The paper's models as forecasters."""
 
-from benchlib.paper_forecasters import paper_forecasters
-from benchlib.questions import ask_from_start
+from benchlib.forecasts.paper_forecasters import paper_forecasters
+from benchlib.forecasts.questions import ask_from_start
 from test_comparators import straight
 
 

@@ -1,8 +1,8 @@
 """The product behind the door of the benchmarks."""
 
 import numpy as np
-from benchlib.product import Product, ProductOptions, as_walks
-from benchlib.questions import Question
+from benchlib.forecasts.product import Product, ProductOptions, as_walks
+from benchlib.forecasts.questions import Question
 
 from svfm_ros.config.forecast_config import PathTrainConfig
 from svfm_ros.types import WalkWindows

@@ -3,7 +3,7 @@
 from pathlib import Path
 
 import pytest
-from benchlib.real_walks import as_windows, load_edinburgh, load_eth_ucy, load_thor
+from benchlib.forecasts.real_walks import as_windows, load_edinburgh, load_eth_ucy, load_thor
 
 from svfm_ros.errors import DataError
 

@@ -4,8 +4,8 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from benchlib.forecast_scores import QuestionScores
-from benchlib.score_table import Estimate, ahead_or_tied, calibrated, difference, estimate, records
+from benchlib.forecasts.forecast_scores import QuestionScores
+from benchlib.forecasts.score_table import Estimate, ahead_or_tied, calibrated, difference, estimate, records
 
 NAMES = tuple(f"p{i}" for i in range(50))
 

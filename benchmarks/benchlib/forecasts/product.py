@@ -6,7 +6,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from benchlib.questions import Question
+from benchlib.forecasts.questions import Question
 from svfm_ros.config.forecast_config import ForecastConfig, PathTrainConfig, WalkModelConfig
 from svfm_ros.config.walk_config import WindowsConfig
 from svfm_ros.errors import DataError

@@ -20,7 +20,7 @@ from dataclasses import dataclass, fields, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from benchlib.questions import PathForecaster, QuestionSet
+from benchlib.forecasts.questions import PathForecaster, QuestionSet
 from svfm_ros.compiled import kernel
 from svfm_ros.errors import DataError
 from svfm_ros.types import Places

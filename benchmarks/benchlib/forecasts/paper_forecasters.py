@@ -12,7 +12,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from benchlib.questions import Question, flattened
+from benchlib.forecasts.questions import Question, flattened
 from svfm_ros.config.svfm_config import ModelConfig
 from svfm_ros.errors import DataError
 from svfm_ros.svfm.losses import forecast_loss, mixture_density_loss, observed_cov, squared_error

@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 from scipy.optimize import minimize
 from scipy.special import gammaln
 
-from benchlib.comparators import StudentScale, fit_student
-from benchlib.walker_frame import to_own_axes
+from benchlib.forecasts.comparators import StudentScale, fit_student
+from benchlib.forecasts.walker_frame import to_own_axes
 from svfm_ros.types import WalkWindows
 
 __all__ = ["kernel_step_nll", "straight_step_nll"]

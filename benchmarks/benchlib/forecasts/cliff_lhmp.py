@@ -6,9 +6,9 @@ each step a velocity is drawn from the most observed cell within reach, and the 
 share ``exp(-beta difference^2)``. Where no cell is within reach the path goes straight on. Speeds stay as they were.
 ``beta`` and the reach are chosen on the latest third of the training tracks, with a map of the others.
 
-Checked beside the authors' program (test-bai-cpu/CLiFF-LHMP) with its map of THÖR-1 and its options, 20 paths, 35
-people, 4.8 s: mean and final distance 0.745 and 1.484 m there, 0.697 and 1.460 m here (standard errors 0.06 and 0.14 m). The
-program takes speed and direction from the file, which ends one position earlier; here they come from the positions.
+Checked beside the authors' program (test-bai-cpu/CLiFF-LHMP) with its map of THÖR-1 and its options, 20 paths,
+35 people, 4.8 s: mean and final distance 0.745 and 1.484 m there, 0.697 and 1.460 m here (standard errors 0.06 and
+0.14 m). The program takes speeds and directions from the file and one position earlier; here they come from positions.
 """
 
 from dataclasses import dataclass
@@ -16,8 +16,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from benchlib.forecast_scores import energy_score
-from benchlib.questions import Question, QuestionSet, ask_along, ask_from_within
+from benchlib.forecasts.forecast_scores import energy_score
+from benchlib.forecasts.questions import Question, QuestionSet, ask_along, ask_from_within
 from svfm_ros.errors import DataError
 from svfm_ros.types import WalkWindows
 from svfm_ros.walks.windows import fixed_length, split_by_time

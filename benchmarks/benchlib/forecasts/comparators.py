@@ -13,8 +13,8 @@ from numpy.typing import NDArray
 from scipy.optimize import minimize
 from scipy.special import gammaln
 
-from benchlib.questions import Question
-from benchlib.walker_frame import from_own_axes, heading_move, to_own_axes
+from benchlib.forecasts.questions import Question
+from benchlib.forecasts.walker_frame import from_own_axes, heading_move, to_own_axes
 from svfm_ros.errors import DataError
 from svfm_ros.types import WalkWindows
 

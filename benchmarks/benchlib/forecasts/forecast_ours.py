@@ -6,11 +6,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from benchlib.forecast_home import HABITS, TICKS, Home, say, training, windows
-from benchlib.product import Product, ProductOptions, as_walks, train_product
-from benchlib.questions import ask_along, flattened
-from benchlib.score_table import Estimate, estimate
-from benchlib.step_density import straight_step_nll
+from benchlib.forecasts.forecast_home import HABITS, TICKS, Home, say, training, windows
+from benchlib.forecasts.product import Product, ProductOptions, as_walks, train_product
+from benchlib.forecasts.questions import ask_along, flattened
+from benchlib.forecasts.score_table import Estimate, estimate
+from benchlib.forecasts.step_density import straight_step_nll
 from svfm_ros.cli.output import print_table
 from svfm_ros.config.sim_config import LidarConfig
 from svfm_ros.forecasting.forecaster import Forecaster

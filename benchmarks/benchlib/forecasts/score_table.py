@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from benchlib.forecast_scores import QuestionScores, place_shares
+from benchlib.forecasts.forecast_scores import QuestionScores, place_shares
 from svfm_ros.cli.output import print_table
 from svfm_ros.targets import Check, within
 from svfm_ros.types import Places

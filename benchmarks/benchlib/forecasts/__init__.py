@@ -1,0 +1,1 @@
+"""Forecasters, questions and scores of the forecast benchmarks, and readers of public tracks."""
