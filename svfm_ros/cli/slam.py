@@ -1,11 +1,12 @@
 """Turn a recording of scans into a map and a trajectory.
 
 INPUT is a rosbag2 folder, an .mcap or .db3 file, a ROS 1 .bag, a CARMEN log, an MRPT rawlog or an .npz of scans.
-Scans are all that is needed: no odometry, no IMU.
+Scans are all that is needed: no odometry, no IMU. With --map the scans are localised in a given map instead.
 
 for example:
   svfm slam out/walks/walk_001 --out out/map      map and trajectory of one recording
   svfm slam office.log.gz --out out/office --json
+  svfm slam out/walks/walk_002 --map out/map/map.yaml --out out/again
 
 --out holds trajectory.tum (t x y z qx qy qz qw), map.yaml and map.pgm (map_server's format), map.png (map, trajectory,
 loop closures) and summary.json.
@@ -36,6 +37,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("input", type=Path, metavar="INPUT", help="recording of scans")
     parser.add_argument("--out", type=Path, required=True, metavar="DIR", help="folder for the results")
     parser.add_argument("--topic", metavar="NAME", help="which scans, in a bag with several LiDARs")
+    parser.add_argument("--map", type=Path, metavar="FILE", help="map.yaml to localise in; no map is made then")
     parser.add_argument("--resolution", type=float, metavar="M", help="side of a map cell in metres (0.05)")
     parser.add_argument("--config", type=Path, metavar="FILE", help="options of SLAM by name, as YAML")
     add_json_argument(parser)
@@ -46,10 +48,11 @@ def run(args: argparse.Namespace) -> int:
     from svfm_ros.sources import open_scans
 
     config, raster = _configs(args)
+    given = _given_map(args)
     source = open_scans(args.input, args.topic)
     _make_folder(args.out)
-    done = _map(source, config)
-    grid = _draw(source, done, raster)
+    done = _run(source, config, given)
+    grid = _draw(source, done, raster) if given is None else given
     summary = _summary(args, source, done, grid, config)
     _write(args.out, done, grid, summary)
     _report(args, source, summary)
@@ -64,6 +67,14 @@ def _configs(args: argparse.Namespace) -> "tuple[SlamConfig, RasterConfig]":
     return slam, RasterConfig(resolution_m=args.resolution) if args.resolution is not None else RasterConfig()
 
 
+def _given_map(args: argparse.Namespace) -> "OccupancyGrid | None":
+    from svfm_ros.mapio import load_map
+
+    if args.map is not None and args.resolution is not None:
+        raise UsageError("--resolution is that of a map to be made: it does not go with --map")
+    return load_map(args.map) if args.map is not None else None
+
+
 def _make_folder(folder: Path) -> None:
     try:
         folder.mkdir(parents=True, exist_ok=True)
@@ -71,15 +82,19 @@ def _make_folder(folder: Path) -> None:
         raise UsageError(f"cannot write to {folder}: {error.strerror}") from error
 
 
-def _map(source: "ScanSource", config: "SlamConfig") -> "SlamRun":
+def _run(source: "ScanSource", config: "SlamConfig", given: "OccupancyGrid | None") -> "SlamRun":
+    from svfm_ros.slam.localise import Localiser
     from svfm_ros.slam.offline import run_slam
+    from svfm_ros.slam.slam import Slam
 
+    engine = Slam(config) if given is None else Localiser(given, config)
     with progress() as bar:
-        task = bar.add_task("mapping", total=source.count, note="")
-        done = run_slam(source, config, _ticker(lambda note: bar.update(task, advance=1, note=note)))
+        task = bar.add_task("mapping" if given is None else "localising", total=source.count, note="")
+        tick = _ticker(lambda note: bar.update(task, advance=1, note=note))
+        done = run_slam(source, on_scan=tick, slam=engine)
     if len(done.trajectory) < 2:
         why = ", ".join(f"{n} x {reason}" for reason, n in done.reasons.items()) or "there was one scan only"
-        raise DataError(f"{source.path}: no map could be made: {why}")
+        raise DataError(f"{source.path}: no scans could be placed: {why}")
     return done
 
 
@@ -121,6 +136,7 @@ def _summary(
     median, late, worst = (float(v) for v in 1e3 * np.percentile(done.scan_s, [50, 99, 100]))
     return {
         "input": str(args.input),
+        "map": None if args.map is None else str(args.map),
         "kind": source.kind,
         "scans": len(done.scan_s),
         "scans_placed": len(poses),
@@ -147,7 +163,8 @@ def _write(folder: Path, done: "SlamRun", grid: "OccupancyGrid", summary: dict[s
 
     try:
         save_tum(folder / "trajectory.tum", done.trajectory.stamps_ns, done.trajectory.poses)
-        save_map(grid, folder / "map.yaml")
+        if summary["map"] is None:
+            save_map(grid, folder / "map.yaml")
         draw_map(folder / "map.png", grid, done.trajectory.poses, done.loops, Path(summary["input"]).name)
         (folder / "summary.json").write_text(json.dumps(summary, indent=2) + "\n")
     except OSError as error:
@@ -167,7 +184,7 @@ def _report(args: argparse.Namespace, source: "ScanSource", summary: dict[str, A
         ("left out", left_out),
         ("recording", f"{summary['covered_s']:.1f} s, {summary['path_m']:.1f} m walked"),
         ("map", f"{size[0]:.1f} x {size[1]:.1f} m"),
-        ("loop closures", f"{summary['loops_accepted']} believed of {summary['loops_found']}"),
+        ("loop closures", f"{summary['loops_accepted']} accepted of {summary['loops_found']}"),
         ("took", f"{summary['took_s']:.1f} s, {summary['times_real_time']:.0f} times real time"),
         ("per scan", f"{ms['median']:.1f} ms median, {ms['p99']:.1f} at 99 %, {ms['worst']:.1f} worst"),
         ("written to", str(args.out)),

@@ -1,18 +1,18 @@
 """Localisation in a given map, which does not change.
 
-The first steps are searched for in the whole map; from then on each scan is matched against it. When scans no longer
-match, the search starts again.
+Two estimates run side by side. Odometry-only SLAM tracks the sensor in a small map of the newest scans; scan matching
+against the given map corrects it. Where the given map does not match (clutter, moved furniture), the pose is propagated
+by the odometry. While the pose is unknown, or was propagated for long, the small map is searched for in the whole map.
 """
 
 from collections import Counter
+from dataclasses import replace
 
 import numpy as np
 from numpy.typing import NDArray
 
-from svfm_ros.clock import NS_PER_S
 from svfm_ros.config.slam_config import SlamConfig
 from svfm_ros.slam.keyframes import grown
-from svfm_ros.slam.loops.global_search import GlobalMatch
 from svfm_ros.slam.loops.relocalise import Relocaliser
 from svfm_ros.slam.matching.grid_map import local_map_from_grid
 from svfm_ros.slam.motion_model import MotionHint
@@ -28,10 +28,11 @@ __all__ = ["Localiser"]
 Array = NDArray[np.float64]
 
 _FEWEST_POINTS = 20
-_LOST_SCANS, _LOST_S = 3, 1.0  # after so many lost scans and so long, the search starts again
-_DOUBTFUL, _DOUBTFUL_S = 0.55, 1.0  # after a smaller share of inliers for so long, the whole map is searched
+_CERTAIN, _UNCERTAIN_S = 0.55, 1.0  # after a smaller share of inliers for so long, the whole map is searched
+_PROPAGATED_M = 20.0  # path length without a match against the given map, after which the pose is unknown
 _SAME_M, _SAME_RAD = 0.3, 0.2
 _UNKNOWN_SPREAD = np.array([100.0, 100.0, 10.0])  # m, m, rad
+_SMALL_MAP_KEYFRAMES = 150  # a larger small map is replaced by a new one
 
 
 class Localiser:
@@ -43,16 +44,16 @@ class Localiser:
         self._target = local_map_from_grid(grid)
         self._gate = ScanGate(self.counters)
         self._tracker = Tracker(self.config)
-        self._relocaliser: Relocaliser | None = self._new_relocaliser()  # while the pose is not known
-        self._second_search: Relocaliser | None = None  # searches the whole map while the pose is uncertain
-        self._pose = Pose2()
+        self._odometry = Relocaliser(self._target, lambda: odometry_only(self.config))
+        self._known = self._searching = False
+        self._pose, self._T_own_base = Pose2(), Pose2()
         self._stamps_ns, self._poses, self._count = np.empty(256, dtype=np.int64), np.empty((256, 3)), 0
-        self._placed_ns = self._certain_ns = 0
+        self._placed_s = self._certain_s = self._matched_at_m = 0.0
 
     @property
     def is_placed(self) -> bool:
         """Whether the pose in the map is known."""
-        return self._relocaliser is None
+        return self._known
 
     def add_scan(self, scan: Scan, hint: MotionHint | None = None) -> SlamUpdate:
         """Localise one scan; bad data is rejected with a reason, never with an exception."""
@@ -65,16 +66,22 @@ class Localiser:
             self.counters["few_echoes"] += 1
             return self._rejected(scan, f"only {len(cloud)} usable points in {len(scan.ranges)} beams")
         note = self._gate.passed(scan)
-        if self._relocaliser is not None:
-            return self._search(self._relocaliser, scan, hint)
-        gap_s = max(0.0, (scan.stamp_ns - self._placed_ns) / NS_PER_S)
-        tracked = self._tracker.track(cloud, self._target, self._pose, gap_s, hint)
-        if self._tracker.is_lost(tracked.match):
-            return self._handle_loss(scan, hint, tracked.match, gap_s)
-        self._tracker.accept(tracked.match, self._pose, gap_s)
-        self._place(scan, tracked.match)
-        moved = self._check_elsewhere(scan, hint, tracked.match)
-        return self._update(scan, moved or tracked.match, "moved: another pose matches better" if moved else note)
+        before_m = self._odometry.walked_m if self._count or self.counters["relocalising"] else 0.0
+        step = self._odometry.track(scan, hint)
+        if not self._known:
+            return self._relocalise(scan, step)
+        gap_s = self._gate.elapsed_s - self._placed_s
+        is_tracked = step.match is not None and self._odometry.walked_m >= before_m
+        moved = self._T_own_base.inverse() @ self._odometry.T_own_base if is_tracked else None
+        tracked = self._tracker.track(cloud, self._target, self._pose, gap_s, MotionHint(moved) if moved else hint)
+        if not self._tracker.is_lost(tracked.match):
+            self._tracker.accept(tracked.match, self._pose, gap_s)
+            self._place(scan, tracked.match)
+            self._matched_at_m = self._odometry.walked_m
+            other = self._check_elsewhere(scan, step, tracked.match)
+            self._renew_odometry(scan)
+            return self._update(scan, other or tracked.match, "moved: another pose matches better" if other else note)
+        return self._propagate(scan, step, tracked.match, moved, gap_s)
 
     def trajectory(self) -> Trajectory:
         """All scans placed so far."""
@@ -83,57 +90,71 @@ class Localiser:
     def finish(self) -> None:
         """Nothing to do; the same interface as ``Slam``."""
 
+    def _propagate(
+        self, scan: Scan, step: SlamUpdate, match: MatchResult, moved: Pose2 | None, gap_s: float
+    ) -> SlamUpdate:
+        """Without a match against the given map: continue by odometry, and search the whole map."""
+        self.counters["lost"] += 1
+        self._tracker.mark_lost(gap_s)
+        if not self._searching:
+            self._searching = True
+            self._odometry.search_again()
+        if moved is None or step.match is None or self._odometry.walked_m - self._matched_at_m > _PROPAGATED_M:
+            self.counters["pose_lost"] += 1
+            self._known = False
+            self._odometry.search_again()
+            return self._relocalise(scan, step)
+        self.counters["propagated"] += 1
+        self._place(scan, replace(step.match, T_target_source=self._pose @ moved))
+        other = self._check_elsewhere(scan, step, None)
+        reason = f"only {match.inlier_ratio:.0%} of the scan lies on the map: propagated by odometry"
+        return self._update(scan, other or replace(step.match, T_target_source=self._pose), reason)
+
     # ---- relocalisation
 
-    def _new_relocaliser(self) -> Relocaliser:
-        return Relocaliser(self._target, lambda: odometry_only(self.config))
-
-    def _search(self, relocaliser: Relocaliser, scan: Scan, hint: MotionHint | None) -> SlamUpdate:
-        found, reason = relocaliser.add_scan(scan, hint)
+    def _relocalise(self, scan: Scan, step: SlamUpdate) -> SlamUpdate:
+        found, reason = self._odometry.search(step, scan.stamp_ns)
         if found is None:
             self.counters["relocalising"] += 1
             return self._rejected(scan, reason)
-        self._start_at(found, scan)
+        self._start_at(found.match, scan)
         return self._update(scan, found.match, "the pose in the map was found")
 
-    def _start_at(self, found: GlobalMatch, scan: Scan) -> None:
-        """Track from a pose that was found."""
+    def _start_at(self, match: MatchResult, scan: Scan) -> None:
+        """Track from a pose that was found in the whole map."""
         self.counters["found"] += 1
-        self._relocaliser = self._second_search = None
+        self._known, self._searching = True, False
         self._tracker.restart()
-        self._place(scan, found.match)
-        self._certain_ns = scan.stamp_ns
+        self._place(scan, match)
+        self._certain_s, self._matched_at_m = self._gate.elapsed_s, self._odometry.walked_m
 
-    def _check_elsewhere(self, scan: Scan, hint: MotionHint | None, match: MatchResult) -> MatchResult | None:
-        """Where scans match badly for long, or were lost, search the whole map; returns the match at another pose."""
-        if match.inlier_ratio >= _DOUBTFUL:
-            self._certain_ns = scan.stamp_ns
-        elif self._second_search is None and scan.stamp_ns - self._certain_ns > _DOUBTFUL_S * NS_PER_S:
-            self._second_search = self._new_relocaliser()
-        if self._second_search is None:
+    def _check_elsewhere(self, scan: Scan, step: SlamUpdate, match: MatchResult | None) -> MatchResult | None:
+        """While scans match badly, search the whole map; returns the match at another pose, if it is found there."""
+        if match is not None and match.inlier_ratio >= _CERTAIN:
+            self._certain_s = self._gate.elapsed_s
+        elif not self._searching and self._gate.elapsed_s - self._certain_s > _UNCERTAIN_S:
+            self._searching = True
+            self._odometry.search_again()
+        if not self._searching:
             return None
-        found, _ = self._second_search.add_scan(scan, hint)
+        found, _ = self._odometry.search(step, scan.stamp_ns)
         if found is None:
             return None
-        self._second_search, self._certain_ns = None, scan.stamp_ns
-        gap = match.T_target_source.inverse() @ found.match.T_target_source
+        self._searching, self._certain_s = False, self._gate.elapsed_s
+        gap = self._pose.inverse() @ found.match.T_target_source
         if np.hypot(gap.x, gap.y) < _SAME_M and abs(gap.theta) < _SAME_RAD:
             return None
         self.counters["moved"] += 1
         self._count -= 1  # replaces the pose of this scan
-        self._start_at(found, scan)
+        self._start_at(found.match, scan)
         return found.match
 
-    def _handle_loss(self, scan: Scan, hint: MotionHint | None, match: MatchResult, gap_s: float) -> SlamUpdate:
-        """A scan that matches nowhere near has no pose; after several of them the whole map is searched."""
-        self.counters["lost"] += 1
-        self._tracker.mark_lost(gap_s)
-        self._second_search = self._new_relocaliser()  # a match found again nearby may be wrong
-        if self._tracker.lost_scans < _LOST_SCANS or gap_s < _LOST_S:
-            return self._rejected(scan, f"lost: only {match.inlier_ratio:.0%} of the scan lies on the map")
-        self.counters["lost_for_good"] += 1
-        self._relocaliser, self._second_search = self._new_relocaliser(), None
-        return self._search(self._relocaliser, scan, hint)
+    def _renew_odometry(self, scan: Scan) -> None:
+        """Bound the memory of the small map, where it is not needed at the moment."""
+        if self._odometry.keyframes > _SMALL_MAP_KEYFRAMES and not self._searching:
+            self._odometry.restart()
+            self._odometry.track(scan, None)
+            self._T_own_base, self._matched_at_m = self._odometry.T_own_base, 0.0
 
     # ---- results
 
@@ -141,11 +162,12 @@ class Localiser:
         self.counters["placed"] += 1
         n = self._count
         self._stamps_ns, self._poses = grown(self._stamps_ns, n + 1), grown(self._poses, n + 1)
-        self._pose, self._placed_ns = match.T_target_source, scan.stamp_ns
+        self._pose, self._placed_s = match.T_target_source, self._gate.elapsed_s
+        self._T_own_base = self._odometry.T_own_base
         self._stamps_ns[n], self._poses[n], self._count = scan.stamp_ns, self._pose.as_array(), n + 1
 
     def _update(self, scan: Scan, match: MatchResult | None, reason: str) -> SlamUpdate:
-        covariance = np.diag(_UNKNOWN_SPREAD**2) if self._relocaliser is not None else self._tracker.covariance.copy()
+        covariance = self._tracker.covariance.copy() if self._known else np.diag(_UNKNOWN_SPREAD**2)
         return SlamUpdate(scan.stamp_ns, self._pose, covariance, match, (), False, reason)
 
     def _rejected(self, scan: Scan, reason: str) -> SlamUpdate:

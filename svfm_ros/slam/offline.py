@@ -1,6 +1,7 @@
 """SLAM over a whole recording: the same ``Slam`` as live, with the time that each scan took."""
 
 import time
+from collections import defaultdict, deque
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 
@@ -8,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from svfm_ros.config.slam_config import RasterConfig, SlamConfig
+from svfm_ros.slam.localise import Localiser
 from svfm_ros.slam.occupancy import MapRaster, echoes
 from svfm_ros.slam.slam import Slam
 from svfm_ros.slam.trajectory import Trajectory
@@ -54,9 +56,12 @@ def run_slam(
     scans: Iterable[Scan],
     config: SlamConfig | None = None,
     on_scan: Callable[[Scan, float], None] | None = None,
-    slam: Slam | None = None,
+    slam: Slam | Localiser | None = None,
 ) -> SlamRun:
-    """SLAM over all scans; ``on_scan(scan, seconds so far)`` is called after each. ``slam`` may be passed in."""
+    """SLAM over all scans; ``on_scan(scan, seconds so far)`` is called after each.
+
+    ``slam`` may be passed in, also a localiser.
+    """
     slam = slam or Slam(config)
     seconds: list[float] = []
     live_ns: list[int] = []
@@ -102,16 +107,18 @@ def seen_points(scans: Iterable[Scan], trajectory: Trajectory, range_max_m: floa
 
 def _placed(scans: Iterable[Scan], trajectory: Trajectory) -> Iterator[tuple[Scan, int, Array]]:
     """Scans that have a pose, its row, and the motion during the sweep."""
-    row = {int(stamp): k for k, stamp in enumerate(trajectory.stamps_ns)}
+    rows: defaultdict[int, deque[int]] = defaultdict(deque)  # a stamp may repeat: then scans are joined by their order
+    for k, stamp in enumerate(trajectory.stamps_ns):
+        rows[int(stamp)].append(k)
     motion = twists(trajectory.stamps_ns, trajectory.poses)
     for scan in scans:
-        k = row.pop(scan.stamp_ns, None)
-        if k is not None:
+        if rows[scan.stamp_ns]:
+            k = rows[scan.stamp_ns].popleft()
             yield scan, k, motion[k]
 
 
-def _loops(slam: Slam) -> tuple[DrawnLoop, ...]:
-    if not slam.loops:
+def _loops(slam: Slam | Localiser) -> tuple[DrawnLoop, ...]:
+    if not isinstance(slam, Slam) or not slam.loops:
         return ()
     views = {view.keyframe_id: view for view in slam.keyframes()}
     drawn = []

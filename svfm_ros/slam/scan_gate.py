@@ -1,9 +1,14 @@
-"""Checks scans before use; those that cannot be used are counted, with a reason."""
+"""Checks scans before use, and keeps a steady clock from their stamps.
+
+Scans that cannot be used are counted, with a reason. Scans are taken in the order they arrive, whatever their stamps: a
+stamp that repeats or goes back does not stop SLAM, the time since the last scan is then the usual one.
+"""
 
 import math
-from collections import Counter
+from collections import Counter, deque
 
 import numpy as np
+from numpy.typing import NDArray
 
 from svfm_ros.clock import NS_PER_S
 from svfm_ros.types import Scan
@@ -12,7 +17,10 @@ __all__ = ["ScanGate"]
 
 _LONG_GAP_S = 2.0
 _LONGEST_SWEEP_S = 10.0
-_NEW_CLOCK = 5  # so many scans in a row from the past: the clock was set back for good
+_DEFAULT_PERIOD_S = 0.1
+_PERIODS = 15  # intervals that the usual one is the median of
+_FAULTY_SCANS = 20  # after a stamp that went back, so many further ones are suspect
+_SUSPECT_PERIODS = 10.0  # a suspect interval longer than this many usual ones is not believed
 
 
 class ScanGate:
@@ -21,12 +29,14 @@ class ScanGate:
     def __init__(self, counters: Counter[str]) -> None:
         self._counters = counters
         self._last_ns: int | None = None
+        self._last_ranges: NDArray[np.float32] | None = None
+        self._periods_s: deque[float] = deque(maxlen=_PERIODS)
+        self._suspect = 0
         self._beams = 0
-        self._from_the_past = 0
-
-    def gap_s(self, scan: Scan) -> float:
-        """Seconds since the last scan that passed; 0 for the first one, or after the clock was set back."""
-        return 0.0 if self._last_ns is None else max(0.0, (scan.stamp_ns - self._last_ns) / NS_PER_S)
+        self.elapsed_s = 0.0
+        """Time of the last scan that passed, on a clock that never goes back."""
+        self.stepped = False
+        """Whether the clock stepped at the last scan that passed: the sensor may have been off meanwhile."""
 
     def fault(self, scan: Scan) -> str:
         """Why the scan cannot be used; empty when it can."""
@@ -36,15 +46,36 @@ class ScanGate:
         return reason
 
     def passed(self, scan: Scan) -> str:
-        """Take note of a scan that was used; returns what is odd about it, if anything."""
-        gap_s = self.gap_s(scan)
-        before, self._beams, self._last_ns, self._from_the_past = self._beams, len(scan.ranges), scan.stamp_ns, 0
+        """Record a scan that is used and advance the clock; returns what is unusual about it, if anything."""
+        gap_s, clock_note = self._interval(scan.stamp_ns)
+        self.elapsed_s += gap_s
+        before, self._beams, self._last_ns = self._beams, len(scan.ranges), scan.stamp_ns
+        self._last_ranges = scan.ranges
         if before not in (0, self._beams):
             self._counters["beam_count_changed"] += 1
             return f"beam count changed from {before} to {self._beams}"
         if gap_s > _LONG_GAP_S:
             self._counters["gaps"] += 1
-        return ""
+        return clock_note
+
+    def _interval(self, stamp_ns: int) -> tuple[float, str]:
+        """Seconds since the last scan, never below zero, and a note where the stamps do not tell."""
+        self.stepped = False
+        if self._last_ns is None:
+            return 0.0, ""
+        measured_s = (stamp_ns - self._last_ns) / NS_PER_S
+        usual_s = float(np.median(self._periods_s)) if self._periods_s else _DEFAULT_PERIOD_S
+        self._suspect = max(0, self._suspect - 1)
+        if measured_s > 0.0 and not (self._suspect and measured_s > _SUSPECT_PERIODS * usual_s):
+            self._periods_s.append(measured_s)
+            return measured_s, ""
+        if measured_s == 0.0:
+            self._counters["stamps_repeated"] += 1
+            return usual_s, "the stamp did not advance: scans are taken in their order"
+        self._counters["clock_steps"] += 1
+        self._suspect = _FAULTY_SCANS
+        self.stepped = measured_s < 0.0
+        return usual_s, f"the clock stepped by {measured_s:.3f} s: scans are taken in their order"
 
     def _find_fault(self, scan: Scan) -> tuple[str, str]:
         ranges = np.asarray(scan.ranges)
@@ -56,16 +87,7 @@ class ScanGate:
             return "malformed", f"expected a sweep of seconds at most, got beams {scan.time_increment_s} s apart"
         if math.isnan(scan.range_min) or math.isnan(scan.range_max):
             return "malformed", f"expected a least and a greatest range, got {scan.range_min} and {scan.range_max}"
-        if self._last_ns is None or scan.stamp_ns > self._last_ns:
-            return "", ""
-        if scan.stamp_ns == self._last_ns:
-            return "doubles", "a scan with this stamp was taken before"
-        self._from_the_past += 1
-        if self._from_the_past >= _NEW_CLOCK:
-            self._counters["clock_set_back"] += 1
-            self._last_ns, self._from_the_past = None, 0
-            return "", ""
-        return (
-            "stamps_back",
-            f"stamp is {(self._last_ns - scan.stamp_ns) / NS_PER_S:.3f} s before that of the last scan",
-        )
+        before = self._last_ranges
+        if scan.stamp_ns == self._last_ns and before is not None and np.array_equal(ranges, before, equal_nan=True):
+            return "doubles", "the same scan with the same stamp was taken before"
+        return "", ""

@@ -12,7 +12,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from svfm_ros import geometry
-from svfm_ros.clock import NS_PER_S
 from svfm_ros.config.slam_config import SlamConfig
 from svfm_ros.slam.backend import Backend, GraphRecord
 from svfm_ros.slam.keyframes import Keyframes, KeyframeView, MapView, Pool
@@ -64,7 +63,7 @@ class Slam:
         self._reference = 0  # keyframe that scans refer to
         self._record = GraphRecord()
         self._relocaliser: Relocaliser | None = None  # after a restart, while the pose in the old map is unknown
-        self._placed_ns = 0
+        self._placed_s = 0.0  # of the gate's clock, when the last scan was placed
         self._next_query = 0.0
 
     @classmethod
@@ -126,9 +125,9 @@ class Slam:
             return self._relocalise(self._relocaliser, scan, cloud, hint)
         if self._local is None:
             return self._begin(scan, cloud, note)
-        previous, gap_s = self.pose, max(0.0, (scan.stamp_ns - self._placed_ns) / NS_PER_S)
+        previous, gap_s = self.pose, self._gate.elapsed_s - self._placed_s
         tracked = self._tracker.track(cloud, self._local, previous, gap_s, hint)
-        if self._tracker.is_lost(tracked.match):
+        if self._tracker.is_lost(tracked.match, self._gate.stepped):
             return self._handle_loss(scan, cloud, tracked.match, gap_s, correction)
         self._tracker.accept(tracked.match, previous, gap_s)
         is_keyframe = self._place(scan, tracked.cloud, tracked.match)
@@ -146,7 +145,7 @@ class Slam:
         if not len(self._keyframes):
             self._backend.close()
             return
-        self._submit(query=None, must_optimise=True)
+        self._submit(self._newest_query(), must_optimise=True)
         self._backend.close()
         self._correct()
         self.counters["pieces_left_out"] = len(np.unique(self._keyframes.pieces)) - 1
@@ -192,7 +191,7 @@ class Slam:
                 return True
             self._set_reference(familiar)
         self._history.add(scan.stamp_ns, self._reference, self._from_reference(pose).as_array())
-        self._placed_ns = scan.stamp_ns
+        self._placed_s = self._gate.elapsed_s
         return False
 
     def _from_reference(self, pose: Pose2) -> Pose2:
@@ -227,7 +226,7 @@ class Slam:
         variance = None if match is None else worst_variances(match.information)
         k = self._keyframes.add(scan.stamp_ns, cloud, pose, before=None if new_chain else before, variance=variance)
         self._history.add(scan.stamp_ns, k, np.zeros(3))
-        self._placed_ns = scan.stamp_ns
+        self._placed_s = self._gate.elapsed_s
         self.counters["keyframes"] += 1
         if count:
             start = self._keyframes.poses[before]
@@ -277,12 +276,16 @@ class Slam:
 
     def _query_loops(self, k: int) -> None:
         """Search loops for the newest keyframes."""
-        progress, group = self._keyframes.progress, self.config.loop_group
-        self._next_query = float(progress[k]) + self.config.loop_every
+        self._next_query = float(self._keyframes.progress[k]) + self.config.loop_every
+        self._submit(self._newest_query())
+
+    def _newest_query(self) -> LoopQuery | None:
+        """The newest keyframes of the chain; None while they are too few or too close together."""
+        k, progress, group = len(self._keyframes) - 1, self._keyframes.progress, self.config.loop_group
         first = int(np.searchsorted(progress, progress[k] - group, side="right"))
         first = max(min(first, k + 1 - _FEWEST_KEYFRAMES), self._keyframes.chain_start(k))
         enough = k + 1 - first >= _FEWEST_KEYFRAMES and progress[k] - progress[first] >= group / 2.0
-        self._submit(LoopQuery(first, k + 1, self._near) if enough else None)
+        return LoopQuery(first, k + 1, self._near) if enough and self.config.loop_every else None
 
     def _submit(self, query: LoopQuery | None, must_optimise: bool = False) -> None:
         self._backend.submit(self._record.next_job(self._keyframes.snapshot(), query, must_optimise))

@@ -62,10 +62,10 @@ class Tracker:
         predicted = self.covariance + self.motion.spread(gap_s)
         self.covariance = covariance_of(inverse_of(predicted) + match.information)
 
-    def is_lost(self, match: MatchResult) -> bool:
-        """Whether the share of inliers is too small; after a loss more is needed than before."""
+    def is_lost(self, match: MatchResult, after_break: bool = False) -> bool:
+        """Whether the share of inliers is too small; after a loss or a break of the recording more is needed."""
         least = self._config.min_inlier_ratio
-        return match.inlier_ratio < (max(least, _FOUND_AGAIN) if self.lost_scans else least)
+        return match.inlier_ratio < (max(least, _FOUND_AGAIN) if self.lost_scans or after_break else least)
 
     def mark_lost(self, gap_s: float) -> None:
         """Count a lost scan: zero velocity, larger covariance."""

@@ -84,14 +84,16 @@ def load_relations(path: Path, offset_s: float = 0.0) -> Relations:
 def relation_error(
     stamps_ns: ArrayLike, poses: ArrayLike, relations: Relations, longest_join_s: float = _LONGEST_JOIN_S
 ) -> RelationError:
-    """Error of a trajectory: stamps ``(T,)`` ascending, poses ``(T, 3)``.
+    """Error of a trajectory: stamps ``(T,)``, poses ``(T, 3)``.
 
     Each end of a relation takes the pose of the nearest scan. Relations with an end farther than ``longest_join_s``
     from any scan are left out and counted.
     """
     stamps, trajectory = np.asarray(stamps_ns, dtype=np.int64), np.asarray(poses, dtype=float)
+    order = np.argsort(stamps, kind="stable")
     if not len(stamps) or stamps.shape[0] != trajectory.shape[0]:
         raise DataError(f"expected as many stamps as poses, and some, got {len(stamps)} and {len(trajectory)}")
+    stamps, trajectory = stamps[order], trajectory[order]
     start, end = _nearest(stamps, relations.from_ns), _nearest(stamps, relations.to_ns)
     gap_ns = np.maximum(np.abs(stamps[start] - relations.from_ns), np.abs(stamps[end] - relations.to_ns))
     joined = gap_ns <= longest_join_s * NS_PER_S

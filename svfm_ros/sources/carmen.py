@@ -21,7 +21,7 @@ from svfm_ros.types import Scan
 __all__ = ["looks_like_carmen", "open_carmen"]
 
 _KINDS = ("ROBOTLASER1", "FLASER", "RAWLASER1")  # the first of these that a log holds is read
-_WORDS = (*_KINDS, "PARAM", "ODOM", "SYNC", "RLASER", "NEFF", "TRUEPOS", "#")
+_WORDS = (*_KINDS, "PARAM", "ODOM", "SYNC", "RLASER", "NEFF", "TRUEPOS")
 _SICK_LIMIT_M = 80.0  # SICK's 81.9 m and its neighbours stand for "no echo"
 _RANGE_MIN_M = 0.02
 # Readings that pile up at the largest value stand for "no echo": this share of all, this often its neighbourhood.
@@ -31,9 +31,11 @@ _PILE_RATIO = 5.0
 
 def looks_like_carmen(head: bytes) -> bool:
     """Whether the first bytes are those of a CARMEN log."""
+    if b"\0" in head:
+        return False
     words = [line.split(maxsplit=1)[0] for line in head.splitlines()[:-1] if line.strip()] or [head.split(b" ")[0]]
-    known = [w.decode("ascii", "replace") in _WORDS for w in words]
-    return all(known) and b"\0" not in head
+    names = [w.decode("ascii", "replace") for w in words if not w.startswith(b"#")]  # comments: #, ##, #PARAM, ...
+    return all(name in _WORDS for name in names)
 
 
 def open_carmen(path: Path) -> ScanSource:

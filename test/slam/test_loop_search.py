@@ -1,5 +1,7 @@
 """Loop closure: a place that was seen before is recognised, others are not, and a wrong answer is taken back."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from flats import FLAT, OTHER, scan_at, scans_along, walk
@@ -112,6 +114,18 @@ def test_a_trial_that_fails_costs_no_loop_that_was_known(monkeypatch: pytest.Mon
     correction = mapper.process([Job(view, must_optimise=True)])
     assert correction is not None
     assert [loop.constraint for loop in correction.loops] == [known]
+
+
+def test_the_end_of_a_recording_is_searched_for_loops() -> None:
+    """No query is due before the end, so that only ``finish`` can find the loop."""
+    poses = walk(*ROUND, *ROUND[:3])
+    slam = Slam(replace(CONFIG, loop_every=1000))
+    for scan in scans_along(FLAT, poses, noise_m=0.02):
+        slam.add_scan(scan)
+    assert slam.counters["loops_found"] == 0
+    slam.finish()
+    assert slam.counters["loops_found"] > 0
+    assert absolute_error(slam.trajectory().poses, poses).rmse_m < 0.03
 
 
 def test_a_kidnapped_sensor_begins_anew_and_is_joined_when_it_comes_back() -> None:

@@ -202,6 +202,18 @@ def test_readings_that_stand_for_no_echo_are_out_of_range(tmp_path: Path, no_ech
     assert scan.ranges[-2] < scan.range_max
 
 
+@pytest.mark.parametrize(
+    "header",
+    ["#PARAM robot_length 0.6 nohost 0", "## made by a logger", "# a\n#PARAM x\n##\nPARAM y 1", "#" + 5000 * "long "],
+)
+def test_comments_at_the_beginning_of_a_carmen_log_are_skipped(tmp_path: Path, header: str) -> None:
+    path = tmp_path / "a.log"
+    path.write_text("\n".join([header, flaser(0, 180), flaser(1, 180)]))
+    source = open_scans(path)
+    assert source.kind == "carmen"
+    assert len(list(source)) == 2
+
+
 def test_garbled_carmen_lines_are_counted(tmp_path: Path) -> None:
     path = tmp_path / "a.log"
     lines = [flaser(0, 180), "FLASER 180 1.0 2.0", flaser(1, 180), "FLASER x y", flaser(2, 180)[:300]]

@@ -26,6 +26,7 @@ _TILE_M = 5.0  # the map is searched in squares of this size
 _SECTORS = 8
 _MIN_SCORE = 0.5
 _MIN_INLIERS, _MIN_TOTAL = 0.65, 1.2  # in a map of another house the best matches have 0.45 and 0.8
+_PLAUSIBLE_INLIERS, _PLAUSIBLE_TOTAL = 0.55, 1.0
 _SCORE_RANGE = 0.15  # poses that score this much less than the best are refined
 _MARGIN = 0.1  # least difference of the total score to the second best pose
 _MAX_SPREAD_M = 0.15
@@ -45,6 +46,11 @@ class GlobalMatch:
     def is_accepted(self) -> bool:
         """Whether the match is unambiguous."""
         return not self.objection
+
+    @property
+    def is_plausible(self) -> bool:
+        """Whether the match is good enough to be accepted when further searches agree with it."""
+        return self.match.inlier_ratio >= _PLAUSIBLE_INLIERS and self.total >= _PLAUSIBLE_TOTAL
 
 
 def find_pose(cloud: Cloud, target: LocalMap, possible: Callable[[Pose2], bool] = lambda _: True) -> GlobalMatch | None:

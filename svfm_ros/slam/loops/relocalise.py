@@ -20,7 +20,10 @@ from svfm_ros.types import Pose2, Scan, SlamUpdate
 __all__ = ["LastPose", "Relocaliser"]
 
 _FIRST_SEARCH_M, _NEXT_SEARCH_M = 0.5, 2.0  # path length before the first search, and at most between searches
+_LEAST_SEARCH_M = 0.25  # path length between two searches at least
 _SEARCH_KEYFRAMES = 12
+_AGREEING_SEARCHES = 3
+_SAME_M, _SAME_RAD = 0.3, 0.15
 _RECENT_S = 30.0  # a last pose older than this is not used
 _NEAR_M, _MAX_SPEED_M_S = 1.0, 2.0  # distance from the last pose
 _NOT_YET = "the pose in the map is not known yet"
@@ -30,6 +33,9 @@ class OdometryMap(Protocol):
     """Odometry-only SLAM."""
 
     counters: Counter[str]
+
+    @property
+    def pose(self) -> Pose2: ...
 
     def add_scan(self, scan: Scan, hint: MotionHint | None = None) -> SlamUpdate: ...
 
@@ -57,45 +63,86 @@ class LastPose:
 
 
 class Relocaliser:
-    """Builds a small map of the first steps and searches for it in ``target``.
+    """Builds a small map of the newest steps and searches for it in ``target``.
 
-    With a recent last pose ``near`` the search starts before any motion, limited to poses near it.
+    With a recent last pose ``near`` the search starts before any motion, limited to poses near it. A match that is not
+    unambiguous by itself is accepted when several searches in a row, over some distance, give the same pose.
     """
 
     def __init__(self, target: LocalMap, make_map: Callable[[], OdometryMap], near: LastPose | None = None) -> None:
         self._target, self._make_map, self._near = target, make_map, near
-        self._begin()
+        self.restart()
 
-    def _begin(self) -> None:
+    def restart(self) -> None:
+        """Begin a new small map."""
         self._own = self._make_map()
-        self._search_at_m = _FIRST_SEARCH_M
+        self.search_again(_FIRST_SEARCH_M)
+
+    def search_again(self, after_m: float = 0.0) -> None:
+        """Search after so many metres, and forget earlier searches."""
+        self._search_at_m = (self.walked_m if self._own.counters["scans"] else 0.0) + after_m
+        self._begun_m = self._search_at_m - after_m
+        self._earlier: list[Pose2] = []  # T_target_own of the best match of each search
 
     @property
     def walked_m(self) -> float:
         """Path length of the small map."""
         return self._own.walked_m()
 
-    def add_scan(self, scan: Scan, hint: MotionHint | None) -> tuple[GlobalMatch | None, str]:
-        """The accepted match of this scan in the target's frame, or None and the reason."""
+    @property
+    def T_own_base(self) -> Pose2:
+        """Pose of the newest scan in the small map."""
+        return self._own.pose
+
+    @property
+    def keyframes(self) -> int:
+        """Size of the small map."""
+        return self._own.counters["keyframes"]
+
+    def track(self, scan: Scan, hint: MotionHint | None) -> SlamUpdate:
+        """Add a scan to the small map; when it is lost there, a new small map begins."""
         update = self._own.add_scan(scan, hint)
         if self._own.counters["chains_begun"]:
-            self._begin()
+            self.restart()
             update = self._own.add_scan(scan)
+        return update
+
+    def add_scan(self, scan: Scan, hint: MotionHint | None) -> tuple[GlobalMatch | None, str]:
+        """Track a scan, then search."""
+        return self.search(self.track(scan, hint), scan.stamp_ns)
+
+    def search(self, update: SlamUpdate, stamp_ns: int) -> tuple[GlobalMatch | None, str]:
+        """The accepted match of the newest scan in the target's frame, or None and the reason."""
         if not update.map_changed:
             return None, _NOT_YET
         if self.walked_m < self._search_at_m:
-            return self._near_last_pose(scan.stamp_ns), f"{_NOT_YET}: a few steps are needed"
-        self._search_at_m += min(self.walked_m / 2.0, _NEXT_SEARCH_M)
+            return self._near_last_pose(stamp_ns), f"{_NOT_YET}: a few steps are needed"
+        since_m = self.walked_m - self._begun_m
+        self._search_at_m = self.walked_m + min(max(since_m / 2.0, _LEAST_SEARCH_M), _NEXT_SEARCH_M)
         found = find_pose(self._own.recent_cloud(_SEARCH_KEYFRAMES), self._target)
         if found is None:
+            self._earlier.clear()
             return None, f"{_NOT_YET}: no part of it matches"
-        return (found, "") if found.is_accepted else (None, f"{_NOT_YET}: {found.objection}")
+        if found.is_accepted or self._is_confirmed(found):
+            return found, ""
+        return None, f"{_NOT_YET}: {found.objection}"
+
+    def _is_confirmed(self, found: GlobalMatch) -> bool:
+        """Whether the last searches gave the same pose, and it is good enough."""
+        T_target_own = found.match.T_target_source @ self.T_own_base.inverse()
+        self._earlier = [p for p in self._earlier if _same(p @ self.T_own_base, found.match.T_target_source)]
+        self._earlier.append(T_target_own)
+        return found.is_plausible and len(self._earlier) >= _AGREEING_SEARCHES
 
     def _near_last_pose(self, stamp_ns: int) -> GlobalMatch | None:
         near = self._near
         if near is None or not near.is_recent(stamp_ns):
             return None
-        found = find_pose(
-            self._own.recent_cloud(_SEARCH_KEYFRAMES), self._target, lambda pose: near.could_be(pose, stamp_ns)
-        )
+        cloud = self._own.recent_cloud(_SEARCH_KEYFRAMES)
+        found = find_pose(cloud, self._target, lambda pose: near.could_be(pose, stamp_ns))
         return found if found is not None and found.is_accepted else None
+
+
+def _same(one: Pose2, other: Pose2) -> bool:
+    gap = one.inverse() @ other
+    return math.hypot(gap.x, gap.y) < _SAME_M and abs(gap.theta) < _SAME_RAD

@@ -1,0 +1,50 @@
+"""``svfm slam``: mapping a recording, and localising another one in the map."""
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+from flats import FLAT, scans_along, walk
+
+from svfm_ros import geometry
+from svfm_ros.cli.main import main
+from svfm_ros.slam.trajectory_metrics import absolute_error
+from svfm_ros.slam.tum_file import load_tum
+from svfm_ros.sources.npz_scans import save_scans
+
+ROUND = walk((1.5, 1.2), (2.8, 3.2), (5.2, 3.2), (5.4, 1.5), (5.2, 3.2), (2.8, 3.2), (1.5, 1.2))
+AGAIN = walk((5.3, 1.8), (5.2, 3.2), (2.8, 3.2), (1.5, 1.2))
+
+
+@pytest.fixture(scope="module")
+def mapped(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("mapped")
+    save_scans(scans_along(FLAT, ROUND), folder / "round.npz")
+    assert main(["slam", str(folder / "round.npz"), "--out", str(folder)]) == 0
+    return folder
+
+
+def test_a_recording_is_mapped(mapped: Path) -> None:
+    _, poses = load_tum(mapped / "trajectory.tum")
+    assert absolute_error(poses, ROUND).rmse_m < 0.03
+    assert (mapped / "map.yaml").is_file()
+
+
+def test_another_recording_is_localised_in_the_map(mapped: Path, tmp_path: Path) -> None:
+    save_scans(scans_along(FLAT, AGAIN), tmp_path / "again.npz")
+    out = tmp_path / "out"
+    assert main(["slam", str(tmp_path / "again.npz"), "--map", str(mapped / "map.yaml"), "--out", str(out)]) == 0
+    stamps_ns, poses = load_tum(out / "trajectory.tum")
+    assert len(poses) > 0.7 * len(AGAIN)
+    row = np.rint((stamps_ns - 10**9) / 125e6).astype(int)
+    wanted = geometry.relative(ROUND[0], AGAIN[row])  # the map's frame is that of the first scan mapped
+    assert np.hypot(*(poses - wanted)[:, :2].T).max() < 0.1
+    assert json.loads((out / "summary.json").read_text())["map"] == str(mapped / "map.yaml")
+    assert not (out / "map.yaml").exists()
+
+
+def test_a_map_that_is_not_there_is_refused(mapped: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    arguments = ["slam", str(mapped / "round.npz"), "--map", str(tmp_path / "no.yaml"), "--out", str(tmp_path / "o")]
+    assert main(arguments) != 0
+    assert "no.yaml" in capsys.readouterr().err
