@@ -15,7 +15,7 @@ OK, IOERR = 0, 10
 OPEN_CREATE, OPEN_LOG = 0x4, 0x800 | 0x80000  # main journal or write-ahead log
 
 _POINTER, _INT, _INT64 = ctypes.c_void_p, ctypes.c_int, ctypes.c_int64
-_Open = ctypes.CFUNCTYPE(_INT, _POINTER, ctypes.c_char_p, _POINTER, _INT, _POINTER)
+_Open = ctypes.CFUNCTYPE(_INT, _POINTER, _POINTER, _POINTER, _INT, _POINTER)  # the name as a pointer: SQLite keeps it
 _Delete = ctypes.CFUNCTYPE(_INT, _POINTER, ctypes.c_char_p, _INT)
 _Write = ctypes.CFUNCTYPE(_INT, _POINTER, _POINTER, _INT, _INT64)
 _Truncate = ctypes.CFUNCTYPE(_INT, _POINTER, _INT64)
@@ -148,13 +148,14 @@ def _watched(default: _Vfs, disk: SqliteDisk) -> _Vfs:
     real_open, real_delete = _Open(default.open), _Delete(default.delete)
     tables: dict[int, _Methods] = {}
 
-    def open_(this: int, name: bytes | None, handle: int, flags: int, out: int) -> int:
-        is_new = name is not None and not Path(name.decode()).exists()
+    def open_(this: int, name: int | None, handle: int, flags: int, out: int) -> int:
+        path = None if name is None else Path(ctypes.string_at(name).decode())
+        is_new = path is not None and not path.exists()
         if is_new and flags & OPEN_CREATE and disk.has_failed:
             return IOERR
         code = real_open(this, name, handle, flags, out)
-        if code == OK and name is not None:
-            disk.opened(handle, Path(name.decode()), flags, is_new)
+        if code == OK and path is not None:
+            disk.opened(handle, path, flags, is_new)
             slot = ctypes.cast(handle, ctypes.POINTER(_POINTER))
             if slot[0] not in tables:
                 tables[slot[0]] = _watched_methods(slot[0], disk)
