@@ -58,6 +58,7 @@ class RouteBook:
         self.house = house
         self.clearance_m = clearance_m
         self.grid: ClearanceGrid = clearance_grid(house)
+        self._nodes = self.grid.nodes()
         self._variants = [self._variant(seed) for seed in range(VARIANTS)]
         self._lines: dict[tuple[str, str], Array] = {}
 
@@ -109,20 +110,24 @@ class RouteBook:
             if previous[cells[-1]] < 0:
                 return None
             cells.append(int(previous[cells[-1]]))
-        nodes = self.grid.nodes().reshape(-1, 2)[cells[::-1]]
+        nodes = self._nodes.reshape(-1, 2)[cells[::-1]]
         return self._smooth(resample(np.concatenate([start[None], nodes[1:-1], goal[None]]), NODES))
 
     def _cell(self, xy: Array) -> int:
-        """The nearest cell with room for a body."""
-        far = np.hypot(*(self.grid.nodes() - xy).transpose(2, 0, 1))
-        far[self.grid.distance_m < self.clearance_m] = np.inf
-        cell = int(far.argmin())
-        if far.flat[cell] > _NEAREST_M:
+        """The nearest cell with room for a body, within ``_NEAREST_M``."""
+        grid, reach = self.grid, int(np.ceil(_NEAREST_M / self.grid.resolution_m)) + 1
+        column, row = np.rint((xy - [grid.x0, grid.y0]) / grid.resolution_m).astype(np.int64).tolist()
+        rows = slice(max(row - reach, 0), max(row + reach + 1, 0))
+        columns = slice(max(column - reach, 0), max(column + reach + 1, 0))
+        far = np.hypot(*(self._nodes[rows, columns] - xy).transpose(2, 0, 1))
+        far[grid.distance_m[rows, columns] < self.clearance_m] = np.inf
+        if far.min(initial=np.inf) > _NEAREST_M:
             raise DataError(
                 f"{self.house.name}: expected room for a body at ({xy[0]:.2f}, {xy[1]:.2f}), "
                 f"got none within {_NEAREST_M} m"
             )
-        return cell
+        i, j = np.unravel_index(int(far.argmin()), far.shape)
+        return int((rows.start + i) * grid.distance_m.shape[1] + columns.start + j)
 
     def _smooth(self, line: Array) -> Array:
         """Round the corners as far as the walls allow."""
