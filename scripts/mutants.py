@@ -1,8 +1,7 @@
 #!/usr/bin/env python3
-"""Do the tests notice? Break lines of the core at random places, one at a time, and run the tests that should mind.
+"""Mutation testing: break random lines of the core, one at a time, and report whether a test fails.
 
-Works on a copy; the tree stays as it is. The same seed breaks the same lines. Exit code 1 when fewer than nine in ten
-are noticed.
+Works on a copy of the tree. The same seed breaks the same lines. Exit code 1 when fewer than nine in ten are noticed.
 
     scripts/mutants.py --count 10 --seed 0
     scripts/mutants.py --list            only show what would be broken
@@ -23,7 +22,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 ROOMS = ("slam", "walks", "svfm", "forecasting", "pipeline", "sim")
-BAR = 0.9
+TARGET = 0.9
 _COPIED = ("svfm_ros", "test", "benchmarks", "config", "maps", "launch", "pyproject.toml", "package.xml")
 _SWAPS = {ast.Add: ast.Sub, ast.Sub: ast.Add, ast.Mult: ast.Div, ast.Div: ast.Mult}
 _SWAPS |= {ast.Lt: ast.GtE, ast.GtE: ast.Lt, ast.Gt: ast.LtE, ast.LtE: ast.Gt, ast.Eq: ast.NotEq, ast.NotEq: ast.Eq}
@@ -41,12 +40,12 @@ class Mutant:
 
 
 def main() -> int:
-    """Choose, break, test, tell."""
+    """Choose lines, break each, run tests, report."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--count", type=int, default=10, help="how many lines to break (10)")
     parser.add_argument("--seed", type=int, default=0, help="which ones (0)")
     parser.add_argument(
-        "--timeout", type=float, default=600.0, help="tests that take longer have noticed, seconds (600)"
+        "--timeout", type=float, default=600.0, help="tests that take longer count as failed, seconds (600)"
     )
     parser.add_argument("--list", action="store_true", help="show the mutants and stop")
     args = parser.parse_args()
@@ -58,8 +57,8 @@ def main() -> int:
     with tempfile.TemporaryDirectory() as folder:
         copy_to(Path(folder))
         caught = [show(m, *is_caught(m, Path(folder), args.timeout)) for m in mutants]
-    print(f"{sum(caught)} of {len(caught)} noticed (bar: {BAR:.0%})")
-    return 0 if sum(caught) >= BAR * len(caught) else 1
+    print(f"{sum(caught)} of {len(caught)} noticed (target: {TARGET:.0%})")
+    return 0 if sum(caught) >= TARGET * len(caught) else 1
 
 
 def core_files() -> list[Path]:
@@ -70,7 +69,7 @@ def core_files() -> list[Path]:
 
 
 def choose(count: int, seed: int) -> list[Mutant]:
-    """Lines drawn evenly over the whole core, each with one of its possible breaks."""
+    """Lines drawn uniformly from the whole core, each with one of its possible mutations."""
     by_line: dict[tuple[Path, int], list[Mutant]] = {}
     for path in core_files():
         for mutant in breaks_of(path):
@@ -81,7 +80,7 @@ def choose(count: int, seed: int) -> list[Mutant]:
 
 
 def breaks_of(path: Path) -> Iterator[Mutant]:
-    """Every way to break a one-line statement of a function: a swapped operator, a turned condition, a lost call."""
+    """Mutations of the one-line statements of functions: a swapped operator, a negated condition, a removed call."""
     lines = path.read_text().splitlines()
     for function in ast.walk(ast.parse(path.read_text())):
         if not isinstance(function, ast.FunctionDef):
@@ -134,7 +133,7 @@ def _swapped(statement: ast.stmt, part: ast.AST) -> Iterator[str]:
 
 
 def copy_to(folder: Path) -> None:
-    """All that the tests need."""
+    """Copy what the tests need."""
     for name in _COPIED:
         source = ROOT / name
         if source.is_dir():
@@ -144,7 +143,7 @@ def copy_to(folder: Path) -> None:
 
 
 def is_caught(mutant: Mutant, folder: Path, timeout_s: float) -> tuple[bool, str]:
-    """Whether a test fails, or the tests never end; and how long that took."""
+    """Whether a test fails or runs into the timeout, and how long that took."""
     path = folder / mutant.file
     original = path.read_text()
     lines = original.splitlines()
@@ -173,7 +172,7 @@ def is_caught(mutant: Mutant, folder: Path, timeout_s: float) -> tuple[bool, str
 
 
 def tests_of(file: Path, folder: Path) -> list[str]:
-    """Test files that name the module, then the rest of its room; of a base module, of all rooms that use it."""
+    """Tests that name the module, then the others of its room; for a base module those of all rooms that use it."""
     module = ".".join(file.with_suffix("").parts)
     found = [p for p in sorted((folder / "test").rglob("test_*.py")) if module in p.read_text()]
     rooms = [file.parts[1]] if len(file.parts) > 2 else [r for r in ROOMS if _uses(folder / "svfm_ros" / r, module)]
@@ -189,7 +188,7 @@ def _uses(room: Path, module: str) -> bool:
 
 
 def show(mutant: Mutant, caught: bool, took: str) -> bool:
-    """One line per mutant, and what it was where nobody minded."""
+    """Print one line per mutant, and the mutation where no test failed."""
     print(f"{'noticed ' if caught else 'SURVIVED'} {mutant.file}:{mutant.line}  ({took})", flush=True)
     if not caught:
         print(f"  - {mutant.before}\n  + {mutant.after.strip()}", flush=True)
