@@ -1,8 +1,9 @@
-"""The live pipeline in real processes on real DDS: how fast it answers while training runs, and what it survives.
+"""The live pipeline in real processes on real DDS: latency while training runs, and recovery after kills.
 
 latency: scans of a simulated house, replayed at their own pace (10 Hz), while training runs without a pause.
-kills: nodes are killed (SIGKILL) in turn during such a replay and started again as launch would.
-long: half an hour of free living, replayed five times as fast; walks are kept and learnt from as they come.
+kills: nodes are killed (SIGKILL) in turn during such a replay and started again, as by launch. A node is back when a
+    subscriber with default DDS settings, as RViz has, receives its next output.
+long: half an hour of a resident's walks and rests, replayed five times as fast, with storing and training.
 """
 
 import argparse
@@ -14,7 +15,7 @@ import time
 from pathlib import Path
 
 import numpy as np
-from benchlib.live_processes import NODES, Processes, Watch, learn_first, record_life, record_tour, wait
+from benchlib.live_processes import NODES, LiveListener, Processes, record_life, record_tour, train_first, wait
 
 from svfm_ros.cli.output import add_json_argument, report
 from svfm_ros.targets import at_least, at_most
@@ -48,25 +49,25 @@ def main(argv=None):
 
 
 def latency(out, args):
-    """How long after a scan its pose and its forecast are there."""
+    """Time from a scan to its pose and its forecast."""
     scans = record_tour(out / "bag", args.seconds, args.seed)
-    learn_first(out / "lessons")
-    with Watch() as watch, Processes(out, {"trainer_node": TRAIN_ALWAYS}) as nodes:
-        player = begin(watch, nodes, out, 1.0)
+    train_first(out / "trained")
+    with LiveListener() as listener, Processes(out, {"trainer_node": TRAIN_ALWAYS}) as nodes:
+        player = begin(listener, nodes, out, 1.0)
         busy = 0
         rounds = 0
         while player.poll() is None:
-            keep_training(watch)
-            rounds, busy = rounds + 1, busy + (watch.figures.get("trainer_node", {}).get("state") == "training")
+            keep_training(listener)
+            rounds, busy = rounds + 1, busy + (listener.figures.get("trainer_node", {}).get("state") == "training")
             time.sleep(0.2)
         time.sleep(1.0)
-    pose, forecast = watch.latencies_ms(watch.pose_s), watch.latencies_ms(watch.forecast_s)
+    pose, forecast = listener.latencies_ms(listener.pose_s), listener.latencies_ms(listener.forecast_s)
     checks = [
-        at_least("share of scans with a pose", len(watch.pose_s) / scans, 0.999),
+        at_least("share of scans with a pose", len(listener.pose_s) / scans, 0.999),
         at_most("scan to pose, 99 %, ms", quantile(pose), 40.0),
         at_most("scan to forecast markers, 99 %, ms", quantile(forecast), 100.0),
-        at_least("share of scans with a forecast", len(watch.forecast_s) / scans, 0.9),
-        at_most("markers, MB/s", watch.marker_bytes / 1e6 / (scans / 10.0), 1.0),
+        at_least("share of scans with a forecast", len(listener.forecast_s) / scans, 0.9),
+        at_most("markers, MB/s", listener.marker_bytes / 1e6 / (scans / 10.0), 1.0),
     ]
     payload = {
         "scans": scans,
@@ -78,36 +79,36 @@ def latency(out, args):
 
 
 def kills(out, args):
-    """What a kill costs."""
+    """Time until a killed node is back, and what is lost."""
     every_s = 6.0
     record_tour(out / "bag", 10.0 + every_s * (args.kills + 1), args.seed)
-    learn_first(out / "lessons")
+    train_first(out / "trained")
     away, maps = [], []
     rng = random.Random(args.seed)
-    with Watch() as watch, Processes(out, {"trainer_node": TRAIN_ALWAYS}) as nodes:
-        player = begin(watch, nodes, out, 1.0)
+    with LiveListener() as listener, Processes(out, {"trainer_node": TRAIN_ALWAYS}) as nodes:
+        player = begin(listener, nodes, out, 1.0)
         next_s = time.monotonic() + 8.0
         while player.poll() is None:
             nodes.revive()
-            keep_training(watch)
+            keep_training(listener)
             if len(away) < args.kills and time.monotonic() >= next_s:
                 name = NODES[len(away) % len(NODES)]
-                before = watch.map
-                away.append((name, gone_for(watch, nodes, name)))
+                before = listener.map
+                away.append((name, gone_for(listener, nodes, name)))
                 if name == "slam_node":
-                    wait(lambda: watch.map != before, 5.0)  # noqa: B023
-                    maps.append((known_cells(before), known_cells(watch.map)))
+                    wait(lambda: listener.map != before, 5.0)  # noqa: B023
+                    maps.append((known_cells(before), known_cells(listener.map)))
                 next_s = max(next_s + every_s, time.monotonic() + 1.0) + rng.uniform(-1.0, 1.0)
             time.sleep(0.02)
-        watch.call("/slam_node/finish_walk")
+        listener.call("/slam_node/finish_walk")
         time.sleep(2.0)
-        announced, model = watch.walks, watch.figures.get("forecast_node", {}).get("model", "none")
-        last = watch.models[-1] if watch.models else ""
+        announced, model = listener.walks, listener.figures.get("forecast_node", {}).get("model", "none")
+        last = listener.models[-1] if listener.models else ""
     kept = walks_in(out)
     worst = {n: max((s for m, s in away if m == n), default=float("nan")) for n in NODES}
     checks = [
         at_least("kills", len(away), args.kills),
-        *(at_most(f"{n} away at most, s", s, 3.0) for n, s in worst.items()),
+        *(at_most(f"{n} away after kill -9 at most, s", s, 5.0) for n, s in worst.items()),
         at_least("walks in the store, less those announced", kept - announced, 0),
         at_least("the model announced last is in use", float(model != "none" and model in last), 1),
         at_least("map kept after a kill, least share of cells", min((b / a for a, b in maps if a), default=0.0), 0.95),
@@ -117,70 +118,70 @@ def kills(out, args):
 
 
 def long(out, args):
-    """Half an hour: does memory stay, do all scans count, is a forecast ever old?"""
+    """Half an hour: growth of memory, dropped scans, age of forecasts."""
     scans = record_life(out / "bag", 60.0 * args.minutes, args.seed)
-    learn_first(out / "lessons")
+    train_first(out / "trained")
     memory, ages = [], []
-    with Watch() as watch, Processes(out, {"trainer_node": {"store": out / "store"}}) as nodes:
-        player = begin(watch, nodes, out, args.rate)
+    with LiveListener() as listener, Processes(out, {"trainer_node": {"store": out / "store"}}) as nodes:
+        player = begin(listener, nodes, out, args.rate)
         while player.poll() is None:
             memory.append((time.monotonic(), nodes.megabytes()))
-            ages.append(age_s(watch))
+            ages.append(age_s(listener))
             time.sleep(0.1)
         time.sleep(2.0)
-        figures = watch.figures.get("slam_node", {})
+        figures = listener.figures.get("slam_node", {})
         died = [n for n in NODES if nodes.running[n].poll() is not None]
     grown = {n: growth(memory, n) for n in NODES}
-    heard = len(watch.scan_s)
+    heard = len(listener.scan_s)
     checks = [
         at_least("nodes alive at the end", len(NODES) - len(died), len(NODES)),
         at_most("scans dropped", float(figures.get("scans_dropped", "nan")), 0),
         at_least("scans placed, of all", float(figures.get("scans_placed", "nan")) / scans, 1.0),
         *(at_most(f"{n}: memory over that after a third", g, 1.05) for n, g in grown.items()),
         at_most("oldest forecast, s", max(a for a in ages if a is not None), 0.5),
-        at_least("models learnt meanwhile and announced", len(watch.models), 1),
+        at_least("models announced meanwhile", len(listener.models), 1),
     ]
     payload = {
         "scans": scans,
-        "scans_heard_by_the_watch": heard,
-        "forecasts": len(watch.forecast_s),
-        "walks": watch.walks,
+        "scans_received_by_the_listener": heard,
+        "forecasts": len(listener.forecast_s),
+        "walks": listener.walks,
         "memory_mb": [memory[i][1] for i in np.linspace(0, len(memory) - 1, 7).astype(int)],
         "slam": figures,
-        "forecaster": watch.figures.get("forecast_node", {}),
-        "trainer": watch.figures.get("trainer_node", {}),
+        "forecaster": listener.figures.get("forecast_node", {}),
+        "trainer": listener.figures.get("trainer_node", {}),
     }
     return checks, payload
 
 
-def begin(watch, nodes, out, rate):
-    """Start the replay when there is a model to forecast with."""
-    if not wait(lambda: watch.figures.get("forecast_node", {}).get("model", "none") != "none"):
-        raise SystemExit("the forecaster got no model")
+def begin(listener, nodes, out, rate):
+    """Start the replay when the forecast node has a model."""
+    if not wait(lambda: listener.figures.get("forecast_node", {}).get("model", "none") != "none"):
+        raise SystemExit("the forecast node got no model")
     more = ["--rate", rate, "--topics", "scan", "--wait-for", "scan", "--ros-args", "-p", "wait_for_node:=slam_node"]
     player = nodes.start("player", out / "bag", *more)
-    wait(lambda: bool(watch.pose_s) or player.poll() is not None)
+    wait(lambda: bool(listener.pose_s) or player.poll() is not None)
     return player
 
 
-def keep_training(watch):
-    """Never let the trainer rest."""
-    if watch.figures.get("trainer_node", {}).get("state") == "idle":
-        watch.figures.pop("trainer_node")  # wait for its next word before asking again
-        watch.call("/trainer_node/train_now", 0.5)
+def keep_training(listener):
+    """Start the next training as soon as one ends."""
+    if listener.figures.get("trainer_node", {}).get("state") == "idle":
+        listener.figures.pop("trainer_node")  # wait for its next diagnostics
+        listener.call("/trainer_node/train_now", 0.5)
 
 
-def gone_for(watch, nodes, name):
-    """Kill a node; seconds until it says something of use again: a pose, a forecast, how training goes."""
+def gone_for(listener, nodes, name):
+    """Kill a node; seconds until its next output arrives: a pose, a forecast, diagnostics of the trainer."""
     nodes.kill(name)
     began_s = time.monotonic()
 
     def back():
         nodes.revive()
-        return watch.spoke_s.get(name, 0.0) > began_s + 0.1  # what was still under way does not count
+        return listener.active_s.get(name, 0.0) > began_s + 0.1  # messages sent before the kill do not count
 
     wait(back, 30.0)
-    return round(watch.spoke_s.get(name, 0.0) - began_s, 2)
+    return round(listener.active_s.get(name, 0.0) - began_s, 2)
 
 
 def known_cells(raw):
@@ -198,27 +199,27 @@ def walks_in(out):
     return sum(name.startswith("resident-") for name in WalkStore.open(out / "store").walk_ids)
 
 
-def age_s(watch):
-    """How long ago the scan came in that the newest forecast answers; None before the first."""
-    newest = max(list(watch.forecast_s), default=None)
-    waiting = [watch.scan_s[n] for n in list(watch.scan_s)[-200:] if newest is not None and n > newest]
+def age_s(listener):
+    """Seconds since the oldest scan without a forecast; None before the first forecast."""
+    newest = max(list(listener.forecast_s), default=None)
+    waiting = [listener.scan_s[n] for n in list(listener.scan_s)[-200:] if newest is not None and n > newest]
     return None if newest is None else time.monotonic() - min(waiting, default=time.monotonic())
 
 
 def growth(memory, name):
-    """Most memory later on over that after a third of the time."""
+    """Maximum memory over the memory after a third of the time."""
     values = [m[name] for _, m in memory if np.isfinite(m.get(name, np.nan))]
     third = len(values) // 3
     return max(values[third:]) / values[third] if values else float("nan")
 
 
 def spread(values):
-    """Median, 95 and 99 of 100, and the worst."""
+    """Quantiles: median, 95 %, 99 % and maximum."""
     return {f"{q:g}": round(float(np.quantile(values, q / 100)), 1) for q in (50, 95, 99, 100)} if len(values) else {}
 
 
 def quantile(values):
-    """What 99 of 100 do not exceed."""
+    """The 99 % quantile."""
     return float(np.quantile(values, 0.99)) if len(values) else float("nan")
 
 

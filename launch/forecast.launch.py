@@ -1,17 +1,24 @@
-"""Scans in; map, position, walks, a model that keeps learning, and forecasts on the map out.
+"""Starts SLAM, training and forecasts for one wearable, with scans from a simulation, a bag or a LiDAR driver.
 
-    ros2 launch svfm_ros forecast.launch.py                       someone lives in a simulated house
+    ros2 launch svfm_ros forecast.launch.py                       a simulated house
     ros2 launch svfm_ros forecast.launch.py bag:=PATH rate:=2     a recording
     ros2 launch svfm_ros forecast.launch.py live:=true            a LiDAR driver publishes `scan`
 
-`--show-args` explains every argument. What runs for which argument is described in
-svfm_ros/nodes/runtime/graph_description.py; this file only hands it to launch.
+`--show-args` lists all arguments. svfm_ros/nodes/runtime/graph_description.py defines which nodes run with which
+parameters; this file only passes that to launch. A node whose input is not usable ends the launch with exit code 1.
 """
 
 import os
 import sys
 
-from launch.actions import DeclareLaunchArgument, EmitEvent, ExecuteProcess, LogInfo, OpaqueFunction
+from launch.actions import (
+    DeclareLaunchArgument,
+    EmitEvent,
+    ExecuteProcess,
+    LogInfo,
+    OpaqueFunction,
+    SetEnvironmentVariable,
+)
 from launch.events import Shutdown, matches_action
 from launch.events.process import ShutdownProcess
 from launch.substitutions import LaunchConfiguration
@@ -21,12 +28,13 @@ from launch import LaunchDescription
 from svfm_ros.nodes.runtime.graph_description import (
     ARGUMENTS,
     FINAL_CODES,
-    PARENT_VARIABLE,
     RESPAWN_S,
+    UNUSABLE,
     has_screen,
     make_plan,
     parse_pairs,
 )
+from svfm_ros.pipeline.live.process_control import PARENT_VARIABLE
 
 
 def generate_launch_description():
@@ -37,11 +45,13 @@ def generate_launch_description():
 def start_graph(context):
     declared = {a.name: LaunchConfiguration(a.name).perform(context) for a in ARGUMENTS}
     plan = make_plan({**mistyped(declared), **declared})
-    return [*recording(plan), *(process(plan, node) for node in plan.nodes), *rviz(plan)]
+    notes = [LogInfo(msg=line) for line in plan.notes]
+    variables = [SetEnvironmentVariable(name, value) for name, value in plan.environment.items()]
+    return [*notes, *variables, *recording(plan), *(process(plan, node) for node in plan.nodes), *rviz(plan)]
 
 
 def mistyped(declared):
-    """What was typed and nobody asks for: launch takes it silently. Nothing where another file includes this one."""
+    """Unknown arguments of the command line, which launch ignores; none where another launch file includes this one."""
     if not any(word.endswith(os.path.basename(__file__)) for word in sys.argv):
         return {}
     typed = parse_pairs(word for word in sys.argv if ":=" in word)
@@ -66,12 +76,19 @@ def process(plan, node):
 
 
 def after_exit(plan, node, action, event):
-    """Launch starts again what died; it must not do so with what is done, or said that its input is not usable."""
+    """Keep launch from restarting a node that is finished; end the launch where the input of a node is not usable."""
     if event.returncode not in FINAL_CODES:
         return []
+    if event.returncode == UNUSABLE:
+        return [OpaqueFunction(function=lambda _context: fail(f"{node.name}: the input is not usable, see above"))]
     if node.name == "player" and plan.end_with_bag:
         return [EmitEvent(event=Shutdown(reason="the bag has ended"))]
     return [EmitEvent(event=ShutdownProcess(process_matcher=matches_action(action)))]
+
+
+def fail(sentence):
+    """End the launch with a non-zero exit code."""
+    raise RuntimeError(sentence)
 
 
 def recording(plan):

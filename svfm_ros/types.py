@@ -346,3 +346,4 @@ class Forecast:
     known: bool = True  # False where no walk ever came near: the samples then mean nothing
     endpoint: NDArray[np.int64] | None = None  # (S,), place each sample ends at in the end, by index; -1 in none
     unfamiliar: float = 0.0  # probability in [0, 1] that the walker follows none of the recorded habits
+    reason: str = ""  # why the forecast is not known; empty where it is, or where no walk came near

@@ -1,4 +1,4 @@
-"""What the live benchmark stands on: recordings to replay, the nodes as processes, and one who watches from outside."""
+"""For benchmarks/live.py: recordings to replay, the nodes as processes, and a node that receives their messages."""
 
 import contextlib
 import io
@@ -17,7 +17,7 @@ _PAGE = os.sysconf("SC_PAGE_SIZE")
 
 
 def record_tour(folder, seconds, seed):
-    """Someone who walks without a rest; a bag of that many seconds, and the number of its scans."""
+    """Write a bag of a resident who walks without a rest; returns the number of scans."""
     from svfm_ros.sim.house import load_house
     from svfm_ros.sim.sim_recording import Recorder
     from svfm_ros.sim.walker import simulate_tour
@@ -32,7 +32,7 @@ def record_tour(folder, seconds, seed):
 
 
 def record_life(folder, seconds, seed):
-    """Someone who lives in the house: walks, stays, walks on."""
+    """Write a bag of a resident who walks and rests; returns the number of scans."""
     from svfm_ros.config.sim_config import HabitConfig
     from svfm_ros.sim.house import load_house
     from svfm_ros.sim.sim_recording import Recorder
@@ -45,8 +45,8 @@ def record_life(folder, seconds, seed):
     return recorder.write(recorder.all_in_one(walks, seed), folder)
 
 
-def learn_first(store):
-    """Walks in the frame of the map to come, and a model of them, so that there is something to forecast from."""
+def train_first(store):
+    """Store walks in the frame of the map that SLAM will make, and train a model on them."""
     from svfm_ros.config.forecast_config import PathTrainConfig
     from svfm_ros.pipeline.training_job import Task, Teller, train
     from svfm_ros.sim.house import load_house
@@ -64,14 +64,14 @@ def learn_first(store):
 
 
 class Processes:
-    """The nodes, each in a process; one that dies is started again, as launch would."""
+    """The nodes, each in a process; one that ends is started again, as by launch."""
 
     def __init__(self, out, parameters):
-        lessons = out / "lessons"
+        trained = out / "trained"
         given = {
             "slam_node": {"store": out / "store", "recorder.dwell_time_s": 3.0},
-            "trainer_node": {"store": lessons, "slack": 9.0},
-            "forecast_node": {"model": lessons / "model.pt", "recorder.dwell_time_s": 3.0},
+            "trainer_node": {"store": trained, "slack": 9.0},
+            "forecast_node": {"model": trained / "model.pt", "recorder.dwell_time_s": 3.0},
         }
         self._arguments = {n: ros_arguments({**given[n], **parameters.get(n, {})}) for n in NODES}
         self._out = out
@@ -80,7 +80,7 @@ class Processes:
         self.restarts = 0
 
     def start(self, name, *arguments):
-        """Start one; what it says goes to a file."""
+        """Start a node; its output goes to a file."""
         command = [sys.executable, "-m", f"svfm_ros.nodes.{name}", *map(str, arguments)]
         with (self._out / f"{name}.log").open("ab") as log:
             self.running[name] = subprocess.Popen(command, stdout=log, stderr=subprocess.STDOUT)
@@ -92,7 +92,7 @@ class Processes:
         self.running[name].wait()
 
     def revive(self):
-        """Start again what died, a moment later."""
+        """Start nodes again that ended a moment ago."""
         now_s = time.monotonic()
         for name in NODES:
             if self.running[name].poll() is None:
@@ -103,7 +103,7 @@ class Processes:
                 self.start(name, *self._arguments[name])
 
     def megabytes(self):
-        """Memory each node holds."""
+        """Resident memory of each node."""
         return {n: _resident_mb(p.pid) for n, p in self.running.items() if n in NODES}
 
     def __enter__(self):
@@ -120,7 +120,7 @@ class Processes:
 
 
 def ros_arguments(parameters):
-    """Parameters as a command line takes them."""
+    """Parameters as command line arguments."""
     pairs = [("use_sim_time", "true"), *parameters.items()]
     return ["--ros-args", *(word for name, value in pairs for word in ("-p", f"{name}:={value}"))]
 
@@ -132,8 +132,8 @@ def _resident_mb(pid):
         return float("nan")
 
 
-class Watch:
-    """Listens like anyone else; keeps when what arrived, by the stamp of the scan it came from, and no more."""
+class LiveListener:
+    """Records the time of arrival of messages by the stamp of the scan they were computed from."""
 
     def __init__(self):
         import rclpy
@@ -146,18 +146,15 @@ class Watch:
         from std_msgs.msg import String
         from visualization_msgs.msg import MarkerArray
 
-        from svfm_ros.nodes.runtime.ports import fresh_ports
-
         latched = QoSProfile(depth=100, durability=DurabilityPolicy.TRANSIENT_LOCAL)
         best_effort = QoSProfile(depth=1000, reliability=ReliabilityPolicy.BEST_EFFORT)
         self.scan_s, self.pose_s, self.forecast_s = {}, {}, {}
         self.figures, self.models, self.walks = {}, [], 0
         self.map, self.marker_bytes = b"", 0
-        self.spoke_s = {}  # when each node last said something of use
+        self.active_s = {}  # time of the last output of each node
         self._context = rclpy.Context()
         rclpy.init(context=self._context)
-        with fresh_ports():  # as the nodes do it: otherwise it would hear of a restart up to three seconds later
-            self._node = rclpy.create_node("live_watch", context=self._context)
+        self._node = rclpy.create_node("live_listener", context=self._context)  # DDS defaults, as RViz has
         subscribe = self._node.create_subscription
         subscribe(LaserScan, "scan", lambda raw: self._note(self.scan_s, raw, 4), best_effort, raw=True)
         subscribe(PoseWithCovarianceStamped, "pose", self._pose, 1000, raw=True)
@@ -183,12 +180,12 @@ class Watch:
 
     def _pose(self, raw):
         self._note(self.pose_s, raw, 4)
-        self.spoke_s["slam_node"] = time.monotonic()
+        self.active_s["slam_node"] = time.monotonic()
 
     def _markers(self, raw):
         self.marker_bytes += len(raw)
         self._note(self.forecast_s, raw, 8)  # after the number of markers
-        self.spoke_s["forecast_node"] = time.monotonic()
+        self.active_s["forecast_node"] = time.monotonic()
 
     def _walk(self, _raw):
         self.walks += 1
@@ -204,18 +201,18 @@ class Watch:
             name = status.name.partition(":")[0]
             self.figures[name] = {v.key: v.value for v in status.values} | {"message": status.message}
             if name == "trainer_node":
-                self.spoke_s[name] = time.monotonic()
+                self.active_s[name] = time.monotonic()
 
     def latencies_ms(self, arrived_s):
-        """From a scan's arrival here to that of what it gave rise to."""
+        """Milliseconds from the arrival of each scan to that of the message with its stamp."""
         both = [n for n in list(arrived_s) if n in self.scan_s]
         return np.array([1e3 * (arrived_s[n] - self.scan_s[n]) for n in both])
 
-    def call(self, service, patience_s=20.0):
-        """The answer of a Trigger service."""
-        from svfm_ros.nodes.runtime.service_call import ask
+    def call(self, service, timeout_s=20.0):
+        """Call a Trigger service; returns success and message."""
+        from svfm_ros.nodes.client import call_trigger
 
-        return ask(self._node, service, patience_s)
+        return call_trigger(self._node, service, timeout_s)
 
     def __enter__(self):
         return self
@@ -229,10 +226,10 @@ class Watch:
         rclpy.shutdown(context=self._context)
 
 
-def wait(over, patience_s=120.0):
-    """Until it is so, or too long; whether it is so."""
-    end_s = time.monotonic() + patience_s
-    while not over():
+def wait(condition, timeout_s=120.0):
+    """Wait until the condition is true; False after the timeout."""
+    end_s = time.monotonic() + timeout_s
+    while not condition():
         if time.monotonic() > end_s:
             return False
         time.sleep(0.05)

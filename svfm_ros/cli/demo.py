@@ -1,9 +1,9 @@
-"""See it work: walks through a simulated house become a map, a model of habits, and forecasts, live over ROS 2.
+"""Demonstration: walks through a simulated house become a map, a model of habits, and forecasts, live over ROS 2.
 
 A morning and a night of walks are simulated and replayed, faster than real time, through the nodes that
-`ros2 launch svfm_ros forecast.launch.py` starts: one makes the map and cuts the walks, one learns from them, one
-forecasts. Then one more walk is replayed at real pace and forecast live, beside a what-if at night. Everything runs on
-this machine, over loopback, in a ROS domain of its own. Exit code 1 when a figure is off.
+`ros2 launch svfm_ros forecast.launch.py` starts: SLAM and walks, training, forecasts. Then one more walk is replayed at
+real pace and forecast live, beside a what-if at night. Everything runs on this machine, over loopback, in a ROS domain
+of its own. Exit code 1 when a target is missed.
 """
 
 import argparse
@@ -25,21 +25,21 @@ from svfm_ros.progress import progress
 from svfm_ros.targets import Check, at_least, at_most
 
 if TYPE_CHECKING:
-    from svfm_ros.nodes.demo_listener import Seen, Watch
+    from svfm_ros.nodes.graph_listener import GraphListener, ReceivedMessages
     from svfm_ros.sim.demo_days import DemoWalks
     from svfm_ros.types import Forecast
 
 __all__ = ["add_arguments", "run"]
 
-_PATIENCE_S = 60.0
+_TIMEOUT_S = 60.0
 _TRAINING_S = 180.0
 _SAY_EVERY_S = 5.0
 _PARAMETERS = {
-    "slam_node": {"recorder.dwell_time_s": 3.0, "inbox": 5000},  # a replay may queue; nothing is dropped
+    "slam_node": {"recorder.dwell_time_s": 3.0, "inbox": 5000},  # a fast replay must not drop scans
     "trainer_node": {"min_walks": 12, "min_new_walks": 24, "look_s": 5.0, "niceness": 5},
     "forecast_node": {"recorder.dwell_time_s": 3.0},
 }
-# Bars of the table at the end.
+# Targets of the table at the end.
 _WORST_RMSE_M = 0.10
 _WORST_SHARE = 0.15
 _POSE_MS, _FORECAST_MS = 40.0, 100.0
@@ -55,27 +55,27 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Simulate, replay, learn, forecast, judge."""
-    from svfm_ros.nodes.demo_listener import watching
+    """Simulate, replay, train, forecast, check."""
+    from svfm_ros.nodes.graph_listener import graph_listener
 
     os.environ.setdefault("ROS_AUTOMATIC_DISCOVERY_RANGE", "LOCALHOST")
     os.environ.setdefault("ROS_DOMAIN_ID", str(random.SystemRandom().randint(1, 101)))
     began_s = time.monotonic()
     args.out.mkdir(parents=True, exist_ok=True)
     walks = _simulate(args.out, args.seed, args.repeats)
-    with watching() as watch, _nodes(args.out) as alive:
+    with graph_listener() as listener, _nodes(args.out) as alive:
         for name in ("day", "night"):
-            _replay(watch, alive, walks, name, args.rate)
-        _learn(watch, alive)
-        _replay(watch, alive, walks, "live", 1.0)
+            _replay(listener, alive, walks, name, args.rate)
+        _learn(listener, alive)
+        _replay(listener, alive, walks, "live", 1.0)
         time.sleep(1.0)  # the last forecast is still on its way
-        shown = _pick(watch, walks)
-        pictures = _draw(args.out, watch, walks, shown)
-        checks = _judge(watch.seen, walks, shown)
+        shown = _pick(listener, walks)
+        pictures = _draw(args.out, listener, walks, shown)
+        checks = _checks(listener.received, walks, shown)
     payload = {
         "seconds": round(time.monotonic() - began_s, 1),
         "pictures": [str(p) for p in pictures],
-        "figures": watch.seen.figures,
+        "figures": listener.received.figures,
         "shares": {n: dict(f.shares) for n, f in shown.items()},
         "truth": walks.shares,
     }
@@ -109,7 +109,7 @@ def _simulate(out: Path, seed: int, repeats: int) -> "DemoWalks":
 
 @contextlib.contextmanager
 def _nodes(out: Path) -> Iterator[Callable[[], None]]:
-    """One process per node, as launch would have it; yields what to call to hear of one that has ended."""
+    """One process per node, as with launch; yields a function that raises when one has ended."""
     import shutil
 
     from svfm_ros.sim.demo_days import NIGHT_H
@@ -119,7 +119,7 @@ def _nodes(out: Path) -> Iterator[Callable[[], None]]:
     given: dict[str, dict[str, Any]] = {
         "slam_node": {"store": store},
         "trainer_node": {"store": store, "places": places},
-        "forecast_node": {"what_if_hour": NIGHT_H},
+        "forecast_node": {"what_if_hour": NIGHT_H, "model_folder": store},
     }
     started: dict[str, subprocess.Popen[bytes]] = {}
     with contextlib.ExitStack() as stack:
@@ -139,7 +139,7 @@ def _nodes(out: Path) -> Iterator[Callable[[], None]]:
             for process in started.values():
                 process.terminate()
             for process in started.values():
-                process.wait(_PATIENCE_S)
+                process.wait(_TIMEOUT_S)
 
 
 def _ros_arguments(parameters: dict[str, Any]) -> list[str]:
@@ -147,9 +147,9 @@ def _ros_arguments(parameters: dict[str, Any]) -> list[str]:
     return ["--ros-args", *(word for name, value in pairs for word in ("-p", f"{name}:={value}"))]
 
 
-def _replay(watch: "Watch", alive: Callable[[], None], walks: "DemoWalks", name: str, rate: float) -> None:
-    """A player in a process of its own; says how far it is."""
-    before, total = len(watch.seen.poses), walks.scans[name]
+def _replay(listener: "GraphListener", alive: Callable[[], None], walks: "DemoWalks", name: str, rate: float) -> None:
+    """Replay one bag in a process of its own and show its progress."""
+    before, total = len(listener.received.poses), walks.scans[name]
     _say(f"replaying {name}: {walks.seconds[name]:.0f} s of scans, {rate:g} times as fast")
     command = [sys.executable, "-m", "svfm_ros.nodes.player", str(walks.bags[name]), "--rate", str(rate)]
     waiting = ["--topics", "scan", "--wait-for", "scan", "--ros-args", "-p", "wait_for_node:=slam_node"]
@@ -157,39 +157,39 @@ def _replay(watch: "Watch", alive: Callable[[], None], walks: "DemoWalks", name:
     try:
         with progress() as bar:
             task = bar.add_task(f"replaying {name}", total=total, note="")
-            _wait(lambda: player.poll() is not None, alive, watch, lambda n: bar.update(task, **n), before)
-        quiet = _Quiet(watch)
-        _wait(lambda: len(watch.seen.poses) - before >= total or quiet.for_s() > 2.0, alive, watch)
+            _wait(lambda: player.poll() is not None, alive, listener, lambda n: bar.update(task, **n), before)
+        quiet = _Quiet(listener)
+        _wait(lambda: len(listener.received.poses) - before >= total or quiet.for_s() > 2.0, alive, listener)
     finally:
         player.terminate()
         player.wait()
 
 
 class _Quiet:
-    """How long no pose has come."""
+    """Seconds since the last pose."""
 
-    def __init__(self, watch: "Watch") -> None:
-        self._watch, self._count, self._since_s = watch, -1, time.monotonic()
+    def __init__(self, listener: "GraphListener") -> None:
+        self._listener, self._count, self._since_s = listener, -1, time.monotonic()
 
     def for_s(self) -> float:
-        if len(self._watch.seen.poses) != self._count:
-            self._count, self._since_s = len(self._watch.seen.poses), time.monotonic()
+        if len(self._listener.received.poses) != self._count:
+            self._count, self._since_s = len(self._listener.received.poses), time.monotonic()
         return time.monotonic() - self._since_s
 
 
 def _wait(
     over: Callable[[], bool],
     alive: Callable[[], None],
-    watch: "Watch",
+    listener: "GraphListener",
     show: Callable[[dict[str, Any]], None] | None = None,
     before: int = 0,
-    patience_s: float = 600.0,
+    timeout_s: float = 600.0,
 ) -> None:
-    end_s = time.monotonic() + patience_s
+    end_s = time.monotonic() + timeout_s
     said_s = time.monotonic()
     while not over():
         alive()
-        seen = watch.seen
+        seen = listener.received
         line = f"{seen.walks} walks, {len(seen.models)} models, {len(seen.forecasts)} forecasts"
         if show is not None:
             show({"completed": len(seen.poses) - before, "note": line})
@@ -197,50 +197,52 @@ def _wait(
             said_s = time.monotonic()
             _say(f"  {len(seen.poses)} poses, {line}")
         if time.monotonic() > end_s:
-            raise DataError(f"expected this to end within {patience_s:.0f} s, got {line}")
+            raise DataError(f"expected this to end within {timeout_s:.0f} s, got {line}")
         time.sleep(0.1)
 
 
-def _learn(watch: "Watch", alive: Callable[[], None]) -> None:
+def _learn(listener: "GraphListener", alive: Callable[[], None]) -> None:
     """A last training on all walks."""
-    watch.call("/slam_node/finish_walk")
-    _say(f"learning from {watch.seen.walks} walks")
-    trainer = watch.seen.figures.get("trainer_node", {})
-    _wait(lambda: _idle(watch), alive, watch, patience_s=_TRAINING_S)
-    trainings = int(watch.seen.figures.get("trainer_node", trainer).get("trainings", 0))
-    begun, why = watch.call("/trainer_node/train_now")
+    listener.call("/slam_node/finish_walk")
+    _say(f"learning from {listener.received.walks} walks")
+    trainer = listener.received.figures.get("trainer_node", {})
+    _wait(lambda: _idle(listener), alive, listener, timeout_s=_TRAINING_S)
+    trainings = int(listener.received.figures.get("trainer_node", trainer).get("trainings", 0))
+    begun, why = listener.call("/trainer_node/train_now")
     if not begun and "under way" not in why:
         raise DataError(f"expected a training, got: {why}")
 
     def over() -> bool:
-        return int(watch.seen.figures.get("trainer_node", {}).get("trainings", 0)) > trainings and _idle(watch)
+        return int(listener.received.figures.get("trainer_node", {}).get("trainings", 0)) > trainings and _idle(
+            listener
+        )
 
-    _wait(over, alive, watch, patience_s=_TRAINING_S)
-
-
-def _idle(watch: "Watch") -> bool:
-    return watch.seen.figures.get("trainer_node", {}).get("state") == "idle"
+    _wait(over, alive, listener, timeout_s=_TRAINING_S)
 
 
-def _pick(watch: "Watch", walks: "DemoWalks") -> "dict[str, Forecast]":
+def _idle(listener: "GraphListener") -> bool:
+    return listener.received.figures.get("trainer_node", {}).get("state") == "idle"
+
+
+def _pick(listener: "GraphListener", walks: "DemoWalks") -> "dict[str, Forecast]":
     """The first forecast of the last part, at the couch: as it is by day, and as it would be at night."""
     since_ns = walks.parts["live"].motion.start_ns
     shown: dict[str, Forecast] = {}
     for name, kind in (("day", "forecast"), ("night", "what_if")):
-        stamps = sorted(n for n in watch.seen.clouds[kind] if n >= since_ns)
-        found = next((f for n in stamps if (f := watch.forecast(kind, n)) is not None), None)
+        stamps = sorted(n for n in listener.received.clouds[kind] if n >= since_ns)
+        found = next((f for n in stamps if (f := listener.forecast(kind, n)) is not None), None)
         if found is None:
             raise DataError(f"expected a forecast at the couch ({kind}), got none; see the logs beside the bags")
         shown[name] = found
-    under_way = [n for n in sorted(watch.seen.clouds["forecast"]) if n >= since_ns]
-    last = watch.forecast("forecast", under_way[int(0.7 * len(under_way))])
+    under_way = [n for n in sorted(listener.received.clouds["forecast"]) if n >= since_ns]
+    last = listener.forecast("forecast", under_way[int(0.7 * len(under_way))])
     return shown if last is None else {**shown, "under_way": last}
 
 
-def _draw(out: Path, watch: "Watch", walks: "DemoWalks", shown: "dict[str, Forecast]") -> list[Path]:
+def _draw(out: Path, listener: "GraphListener", walks: "DemoWalks", shown: "dict[str, Forecast]") -> list[Path]:
     from svfm_ros.figures.forecast_figure import draw_forecasts
 
-    grid = watch.map()
+    grid = listener.map()
     if grid is None:
         raise DataError("expected a map, got none")
     titles = {
@@ -255,25 +257,27 @@ def _draw(out: Path, watch: "Watch", walks: "DemoWalks", shown: "dict[str, Forec
     return pictures
 
 
-def _judge(seen: "Seen", walks: "DemoWalks", shown: "dict[str, Forecast]") -> list[Check]:
+def _checks(received: "ReceivedMessages", walks: "DemoWalks", shown: "dict[str, Forecast]") -> list[Check]:
     from svfm_ros.slam.trajectory_metrics import absolute_error
 
-    stamps = np.array(sorted(seen.poses), dtype=np.int64)
+    stamps = np.array(sorted(received.poses), dtype=np.int64)
     truth = walks.truth_at(stamps)
     known = np.isfinite(truth[:, 0])
-    error = absolute_error(np.array([seen.poses[n] for n in stamps[known].tolist()]), truth[known])
+    error = absolute_error(np.array([received.poses[n] for n in stamps[known].tolist()]), truth[known])
     live_ns = walks.parts["live"].motion.start_ns
-    live = [n for n in seen.forecasts if n >= live_ns]
+    live = [n for n in received.forecasts if n >= live_ns]
     return [
         at_least("scans that became poses, share", len(stamps) / sum(walks.scans.values()), 0.99),
         at_most("position error of SLAM, rms m", error.rmse_m, _WORST_RMSE_M),
-        at_least("walks cut and kept", seen.walks, 0.9 * walks.walks),
-        at_least("models in use", len(seen.models), 1),
+        at_least("walks cut and kept", received.walks, 0.9 * walks.walks),
+        at_least("models in use", len(received.models), 1),
         *(_share_check(n, walks.shares[n], shown[n]) for n in ("day", "night")),
         at_least("live forecasts, share of the scans", len(live) / walks.scans["live"], 0.8),
-        at_most("scan to pose, live, 95 %, ms", _quantile(seen.latencies_ms(seen.pose_s, live_ns)), _POSE_MS),
+        at_most("scan to pose, live, 95 %, ms", _quantile(received.latencies_ms(received.pose_s, live_ns)), _POSE_MS),
         at_most(
-            "scan to forecast, live, 95 %, ms", _quantile(seen.latencies_ms(seen.forecast_s, live_ns)), _FORECAST_MS
+            "scan to forecast, live, 95 %, ms",
+            _quantile(received.latencies_ms(received.forecast_s, live_ns)),
+            _FORECAST_MS,
         ),
     ]
 

@@ -1,10 +1,11 @@
-"""Start the live pipeline: scans in; map, position, walks, a model that keeps learning, and forecasts out.
+"""Start the live pipeline: SLAM, training and forecasts from scans.
 
 Takes the arguments of `ros2 launch svfm_ros forecast.launch.py` and runs the same nodes in one process; use it where
-the launch packages are not installed. Without arguments a house is simulated.
+the launch packages are not installed. Without arguments a house is simulated. All messages stay on this machine
+unless network:=lan is given.
 
 for example:
-  svfm run                                      someone lives in a simulated house
+  svfm run                                      a simulated house
   svfm run bag:=out/walks rate:=2               a recording, twice as fast
   svfm run live:=true store:=~/walks            a LiDAR driver publishes `scan`
 

@@ -27,12 +27,12 @@ class PlayerConfig:
 
     bag: str = option("", "the bag to replay: a rosbag2 folder, an .mcap or a .db3 file", read_only=True)
     rate: float = option(1.0, "how many times faster than it was recorded", low=0.01, high=1000.0)
-    loop: bool = option(False, "begin again at the end; the clock jumps back")
-    start_s: float = option(0.0, "how far into the bag to begin, s", low=0.0, read_only=True)
-    topics: tuple[str, ...] = option((), "replay only these topics; empty: all of them", read_only=True)
-    wait_for: tuple[str, ...] = option((), "begin when each of these topics has a subscriber", read_only=True)
+    loop: bool = option(False, "start again at the end; the clock jumps back")
+    start_s: float = option(0.0, "start at so many seconds into the bag", low=0.0, read_only=True)
+    topics: tuple[str, ...] = option((), "topics to replay, or all; empty: inputs of the pipeline", read_only=True)
+    wait_for: tuple[str, ...] = option((), "start when each of these topics has a subscriber", read_only=True)
     wait_for_node: str = option("", "wait for subscribers of this node; empty: of any", read_only=True)
-    wait_s: float = option(30.0, "begin after this long even without the subscribers waited for, s", low=0.0)
+    wait_s: float = option(30.0, "start after so many seconds without these subscribers", low=0.0)
     clock: bool = option(True, "publish /clock", read_only=True)
     clock_hz: float = option(40.0, "ticks of /clock a second, beside one with each message", low=1.0, high=1000.0)
 
@@ -45,7 +45,7 @@ class BagRecorderConfig:
     """Recording of all topics."""
 
     bag: str = option("", "the new bag to write, a folder that does not exist yet", read_only=True)
-    look_s: float = option(0.5, "how often to look for new topics, s", low=0.05, high=60.0, read_only=True)
+    look_s: float = option(0.5, "period of checking for new topics, s", low=0.05, high=60.0, read_only=True)
     inbox: int = option(5000, "messages that may wait to be written", low=1, high=1000000, read_only=True)
 
     def __post_init__(self) -> None:
@@ -54,13 +54,13 @@ class BagRecorderConfig:
 
 @dataclass(frozen=True, slots=True)
 class SimNodeConfig:
-    """Someone who lives in a simulated house and wears a LiDAR."""
+    """A simulated resident with a worn LiDAR."""
 
     house: str = option("home", "home, bungalow, or a drawing of your own (YAML)", read_only=True)
     rate: float = option(1.0, "how many times faster than real time", low=0.01, high=1000.0)
-    seed: int = option(0, "another seed, another life", low=0, read_only=True)
-    hours: float = option(4.0, "how long to go on, hours of simulated time", low=0.01, high=1000.0, read_only=True)
-    start_hour: float = option(8.0, "hour of the day at which it begins", low=0.0, high=23.99, read_only=True)
+    seed: int = option(0, "seed of the simulation", low=0, read_only=True)
+    hours: float = option(4.0, "hours of simulated time", low=0.01, high=1000.0, read_only=True)
+    start_hour: float = option(8.0, "hour of the day at the start", low=0.0, high=23.99, read_only=True)
     laser_frame: str = option("laser", "frame of the scans", read_only=True)
     map_frame: str = option("map", "frame of the true poses", read_only=True)
     clock: bool = option(True, "publish /clock", read_only=True)
@@ -73,7 +73,7 @@ class SimNodeConfig:
 
 @dataclass(frozen=True, slots=True)
 class CloudConfig:
-    """How a PointCloud2 becomes a sweep."""
+    """How a PointCloud2 becomes a scan."""
 
     beams: int = option(720, "bearings a cloud is sorted into", low=16, high=4096)
     range_min_m: float = option(0.1, "points nearer than this are left out, m", low=0.0)
@@ -87,27 +87,31 @@ class CloudConfig:
 
 @dataclass(frozen=True, slots=True)
 class SlamNodeConfig:
-    """Scans in; map, pose, track and walks out."""
+    """Computes map, pose, track and walks from scans."""
 
-    map: str = option("", "map to find oneself in, map_server YAML; empty: make a map", read_only=True)
-    store: str = option("", "folder that finished walks are written to; empty: they are only published", read_only=True)
+    map: str = option("", "map for localisation, map_server YAML; empty: make a map", read_only=True)
+    store: str = option("", "folder that finished walks are stored in; empty: they are only published", read_only=True)
     state: str = option(
-        "", "file the map is kept in, to go on with it after a restart; empty: map.state in the store", read_only=True
+        "",
+        "file that the map is saved to and resumed from after a restart; empty: map.state in the store",
+        read_only=True,
     )
-    state_period_s: float = option(3.0, "write that file so often, s; 0: never", low=0.0, high=3600.0, read_only=True)
+    state_period_s: float = option(3.0, "period of saving it, s; 0: never", low=0.0, high=3600.0, read_only=True)
     resident: str = option("resident", "whose walks these are", read_only=True)
     map_frame: str = option("map", "frame of the map", read_only=True)
     odom_frame: str = option("odom", "frame that never jumps (REP 105)", read_only=True)
     base_frame: str = option("base_link", "frame of the wearer", read_only=True)
     mount: tuple[float, float, float] = option(
-        (0.0, 0.0, 0.0), "where the sensor sits on the wearer: x m, y m, yaw rad", read_only=True
+        (0.0, 0.0, 0.0), "pose of the sensor on the wearer: x m, y m, yaw rad", read_only=True
     )
     publish_tf: bool = option(True, "publish map -> odom -> base -> sensor on /tf and /tf_static", read_only=True)
     map_period_s: float = option(2.0, "publish the map at most this often, s", low=0.1, high=3600.0)
     track_period_s: float = option(0.5, "publish the track at most this often, s", low=0.05, high=3600.0)
     track_points: int = option(2000, "poses of the track that are published at most", low=2, high=100000)
-    inbox: int = option(500, "scans that may wait; older ones give way", low=1, high=10000, read_only=True)
-    save_map_to: str = option("map.yaml", "where the service ~/save_map writes the map, map_server YAML")
+    inbox: int = option(500, "scans that may wait; older ones are dropped", low=1, high=10000, read_only=True)
+    save_map_to: str = option(
+        "", "file of the service ~/save_map, .yaml inside the store; empty: map.yaml there", read_only=True
+    )
     cloud: CloudConfig = field(default_factory=CloudConfig)
     slam: SlamConfig = field(default_factory=SlamConfig)
     raster: RasterConfig = field(default_factory=RasterConfig)
@@ -119,20 +123,20 @@ class SlamNodeConfig:
 
 @dataclass(frozen=True, slots=True)
 class TrainerNodeConfig:
-    """Walks in, a model out that is never worse than the one before."""
+    """Trains models on stored walks."""
 
     store: str = option("", "folder of the recorded walks; empty: nothing is trained", read_only=True)
     model: str = option("", "file of the model; empty: model.pt in the store's folder", read_only=True)
     places: str = option("", "places.yaml with names for places; others are found where walks end", read_only=True)
-    resident: str = option("", "learn the walks of this person; empty: of all", read_only=True)
+    resident: str = option("", "train on the walks of this person; empty: of all", read_only=True)
     device: str = option("auto", "where to train: auto, cpu or cuda:N", read_only=True)
-    min_walks: int = option(8, "train from so many walks on", low=2, high=100000)
-    min_new_walks: int = option(4, "train again when so many walks are new", low=1, high=100000)
-    min_interval_s: float = option(20.0, "wait at least so long between two trainings, s", low=0.0, high=86400.0)
-    look_s: float = option(30.0, "look into the store for walks of other programs so often, s", low=1.0, high=86400.0)
-    held_out_share: float = option(0.2, "share of the walks a model is judged on", low=0.05, high=0.5)
-    slack: float = option(0.02, "a model this much worse on held-out walks is no worse, nats per step", low=0.0)
-    niceness: int = option(19, "how far training stands back for others", low=0, high=19, read_only=True)
+    min_walks: int = option(8, "walks needed for the first model", low=2, high=100000)
+    min_new_walks: int = option(4, "new walks needed for another training", low=1, high=100000)
+    min_interval_s: float = option(20.0, "pause between two trainings, s", low=0.0, high=86400.0)
+    look_s: float = option(30.0, "period of checking the store for walks of other programs, s", low=1.0, high=86400.0)
+    held_out_share: float = option(0.2, "share of the walks that models are compared on", low=0.05, high=0.5)
+    slack: float = option(0.02, "a new model may be worse by so much on held-out walks, nats per step", low=0.0)
+    niceness: int = option(19, "niceness of the training process", low=0, high=19, read_only=True)
     windows: WindowsConfig = field(default_factory=WindowsConfig)
     fields: WalkModelConfig = field(default_factory=WalkModelConfig)
     training: PathTrainConfig = field(default_factory=PathTrainConfig)
@@ -144,15 +148,18 @@ class TrainerNodeConfig:
 
 @dataclass(frozen=True, slots=True)
 class ForecastNodeConfig:
-    """Poses in, forecasts out."""
+    """Computes forecasts from poses."""
 
-    model: str = option("", "model to begin with; empty: wait for one on the topic model", read_only=True)
+    model: str = option("", "model to start with; empty: wait for one on the topic model", read_only=True)
+    model_folder: str = option(
+        "", "folder that models of the topic model must be in; empty: folder of model", read_only=True
+    )
     places: str = option("", "places.yaml; empty: the places that came with the model", read_only=True)
     device: str = option("auto", "where the model runs: auto, cpu or cuda:N", read_only=True)
     rate: float = option(10.0, "forecasts a second at most", low=0.1, high=100.0)
     what_if_hour: float | None = option(None, "also forecast as if it were this hour of the day", low=0.0, high=24.0)
-    silent_s: float = option(2.0, "what was drawn goes away when no pose came for so long, s", low=0.1, high=3600.0)
-    walls: bool = option(True, "paths through walls of the map are drawn anew")
+    silent_s: float = option(2.0, "markers are removed after so many seconds without a pose", low=0.1, high=3600.0)
+    walls: bool = option(True, "resample paths through walls of the map")
     forecast: ForecastConfig = field(default_factory=ForecastConfig)
     recorder: RecorderConfig = field(default_factory=RecorderConfig)
 
@@ -162,16 +169,16 @@ class ForecastNodeConfig:
 
 NODE_CONFIGS: dict[str, type] = {
     "player": PlayerConfig,
-    "recorder": BagRecorderConfig,
+    "bag_recorder": BagRecorderConfig,
     "sim_node": SimNodeConfig,
     "slam_node": SlamNodeConfig,
     "trainer_node": TrainerNodeConfig,
     "forecast_node": ForecastNodeConfig,
 }
-"""What each node can be told, by its executable."""
+"""The parameters of each node by its executable."""
 
 LIVE_SECTIONS: dict[str, tuple[str, ...]] = {
     "trainer_node": ("training", "found"),
     "forecast_node": ("forecast",),
 }
-"""Nested options that may change while a node runs; all others go into building something at start-up."""
+"""Nested options that may change while a node runs; all others are read at start-up."""

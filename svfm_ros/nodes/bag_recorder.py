@@ -1,7 +1,6 @@
-"""Records every topic into a bag, for machines without ``ros2 bag``: raw bytes in, MCAP out.
+"""ROS node: records all topics into a bag (MCAP), for machines without ``ros2 bag``.
 
-Topics are looked for again and again, so that late ones are recorded as well; how each was offered is kept, so that a
-replay latches what was latched.
+It checks for new topics regularly. The QoS of each topic is recorded, so that a replay latches what was latched.
 """
 
 from collections.abc import Callable
@@ -12,9 +11,9 @@ from rclpy.qos import DurabilityPolicy, QoSProfile, ReliabilityPolicy
 
 from svfm_ros.config.node_config import BagRecorderConfig
 from svfm_ros.errors import UsageError
-from svfm_ros.nodes.messages.message_types import message_class
+from svfm_ros.nodes.messages.serialised import message_class
 from svfm_ros.nodes.runtime.configured_node import ConfiguredNode
-from svfm_ros.pipeline.worker import Worker
+from svfm_ros.pipeline.live.worker import Worker
 
 __all__ = ["BagRecorder", "make"]
 
@@ -23,10 +22,10 @@ _DEPTH = 1000
 
 
 class BagRecorder(ConfiguredNode[BagRecorderConfig]):
-    """Writes in a thread of its own; the bag is whole once the node is closed."""
+    """Writes in a thread of its own; the bag is complete once the node is closed."""
 
     def __init__(self, **node_options: Any) -> None:
-        super().__init__("recorder", BagRecorderConfig, **node_options)
+        super().__init__("bag_recorder", BagRecorderConfig, **node_options)
         from rosbags.rosbag2 import StoragePlugin, Writer
         from rosbags.typesys import Stores, get_typestore
 
@@ -36,34 +35,36 @@ class BagRecorder(ConfiguredNode[BagRecorderConfig]):
         self._types: Any = get_typestore(Stores.ROS2_JAZZY)
         self._writer: Any = Writer(path, version=9, storage_plugin=StoragePlugin.MCAP)
         self._writer.open()
-        self._seen: set[str] = set()
-        self._early: list[tuple[Any, bytes]] = []  # what came before the simulated clock did
-        self._worker = Worker("record", self._write, capacity=self.config.inbox, on_error=self._say, on_drop=self._lost)
-        self.create_timer(self.config.look_s, self._look, clock=self._steady_clock())
-        self._look()
+        self._known: set[str] = set()
+        self._early: list[tuple[Any, bytes]] = []  # messages from before the first simulated time
+        self._worker = Worker(
+            "record", self._write, capacity=self.config.inbox, on_error=self._report, on_drop=self._report_drop
+        )
+        self.create_timer(self.config.look_s, self._add_topics, clock=self._steady_clock())
+        self._add_topics()
 
     def close(self) -> None:
-        """Write what still waits, finish the bag and leave the graph."""
+        """Write the waiting messages, finish the bag and destroy the node."""
         self._worker.stop(timeout_s=10.0, finish=True)
         self._writer.close()
         super().close()
 
     def _steady_clock(self) -> Any:
-        """Simulated time may stand still; looking for topics must not."""
+        """A clock that also runs while simulated time stands still."""
         from rclpy.clock import Clock, ClockType
 
         return Clock(clock_type=ClockType.STEADY_TIME)
 
-    def _say(self, error: Exception) -> None:
+    def _report(self, error: Exception) -> None:
         self.get_logger().error(f"a message could not be recorded: {error}", throttle_duration_sec=5.0)
 
-    def _lost(self, _item: object, count: int) -> None:
+    def _report_drop(self, _item: object, count: int) -> None:
         self.get_logger().warning(f"{count} messages were not recorded: writing is too slow", throttle_duration_sec=5.0)
 
-    def _look(self) -> None:
+    def _add_topics(self) -> None:
         for topic, kinds in self.get_topic_names_and_types():
-            if topic not in self._seen and topic not in _NOT_RECORDED and self.count_publishers(topic):
-                self._seen.add(topic)
+            if topic not in self._known and topic not in _NOT_RECORDED and self.count_publishers(topic):
+                self._known.add(topic)
                 self._subscribe(topic, kinds[0])
 
     def _subscribe(self, topic: str, msgtype: str) -> None:
@@ -71,7 +72,7 @@ class BagRecorder(ConfiguredNode[BagRecorderConfig]):
         if kind is None or msgtype not in self._types.fielddefs:
             self.get_logger().warning(f"{topic} is not recorded: its type {msgtype} is not known here")
             return
-        qos = self._offered(topic)
+        qos = self._common_qos(topic)
         connection = self._writer.add_connection(
             topic, msgtype, typestore=self._types, offered_qos_profiles=[_as_recorded(qos)]
         )
@@ -80,8 +81,8 @@ class BagRecorder(ConfiguredNode[BagRecorderConfig]):
     def _receiver(self, connection: Any) -> Callable[[bytes], None]:
         return lambda data: self._receive(connection, data)
 
-    def _offered(self, topic: str) -> QoSProfile:
-        """The strictest service that every publisher of the topic gives."""
+    def _common_qos(self, topic: str) -> QoSProfile:
+        """The strictest QoS that all publishers of the topic offer."""
         offers = [info.qos_profile for info in self.get_publishers_info_by_topic(topic)]
         qos = QoSProfile(depth=_DEPTH, reliability=ReliabilityPolicy.BEST_EFFORT)
         if all(o.reliability == ReliabilityPolicy.RELIABLE for o in offers):
@@ -109,7 +110,7 @@ make = BagRecorder
 
 
 def _as_recorded(qos: QoSProfile) -> Any:
-    """The same in the words of a bag's metadata."""
+    """The QoS profile as bag metadata."""
     from rosbags.interfaces import Qos, QosDurability, QosHistory, QosLiveliness, QosReliability, QosTime
 
     forever = QosTime(9223372036, 854775807)

@@ -1,4 +1,4 @@
-"""The map and the track as they are shown, drawn in a thread of their own, not more often than asked for."""
+"""Publishes ``map`` and ``track`` at a limited rate; the map is drawn in a thread of its own."""
 
 import time
 from collections.abc import Callable
@@ -10,34 +10,32 @@ from nav_msgs.msg import OccupancyGrid as GridMessage
 from nav_msgs.msg import Path
 from numpy.typing import NDArray
 from rclpy.node import Node
-from rclpy.qos import DurabilityPolicy, QoSProfile
 
 from svfm_ros.config.node_config import SlamNodeConfig
 from svfm_ros.nodes.messages import convert, path_messages
+from svfm_ros.nodes.runtime.subscriptions import LATCHED
+from svfm_ros.pipeline.live.worker import Worker
 from svfm_ros.pipeline.map_drawer import MapDrawer
 from svfm_ros.pipeline.slam_engine import keyframes_of
 from svfm_ros.pipeline.tracking import Tracking
-from svfm_ros.pipeline.worker import Worker
 from svfm_ros.types import OccupancyGrid
 
-__all__ = ["Pictures"]
-
-_LATCHED = QoSProfile(depth=1, durability=DurabilityPolicy.TRANSIENT_LOCAL)
+__all__ = ["MapPublisher"]
 
 
 @dataclass(frozen=True, slots=True)
-class _Picture:
-    """What a picture of the present is made of."""
+class _Snapshot:
+    """State of SLAM that one update of map and track is drawn from."""
 
     drawer: MapDrawer
     stamp_ns: int
-    keyframes: tuple[Any, ...] | None  # None: the map is as it was
-    stamps_ns: NDArray[np.int64]
-    poses: NDArray[np.float64]
+    keyframes: tuple[Any, ...] | None  # None: the map has not changed
+    stamps_ns: NDArray[np.int64]  # (T,)
+    poses: NDArray[np.float64]  # (T, 3)
 
 
-class Pictures:
-    """Publishes ``map`` and ``track``, both latched. ``grid`` is the map shown last, a given one from the start."""
+class MapPublisher:
+    """Publishes ``map`` and ``track``, both latched. ``grid`` is the map published last, or the given one."""
 
     def __init__(
         self,
@@ -48,45 +46,47 @@ class Pictures:
     ) -> None:
         self._config = config
         self._given = given
-        self._map_publisher = node.create_publisher(GridMessage, "map", _LATCHED)
-        self._track_publisher = node.create_publisher(Path, "track", _LATCHED)
-        self._worker: Worker[_Picture] = Worker("draw", self._draw, capacity=1, on_error=on_error)
-        self.start_over()
+        self._map_publisher = node.create_publisher(GridMessage, "map", LATCHED)
+        self._track_publisher = node.create_publisher(Path, "track", LATCHED)
+        self._worker: Worker[_Snapshot] = Worker("draw the map", self._draw, capacity=1, on_error=on_error)
+        self.reset()
         if given is not None:
-            self._show_map(given, node.get_clock().now().nanoseconds)
+            self._publish_map(given, node.get_clock().now().nanoseconds)
 
-    def start_over(self) -> None:
-        """The next picture shows nothing of those before."""
+    def reset(self) -> None:
+        """Start with an empty map."""
         self.grid: OccupancyGrid | None = self._given
         self._drawer = MapDrawer(self._config().raster)
-        self._map_due = False
+        self._map_changed = False
         self._next_map_s = self._next_track_s = 0.0
 
-    def order(self, tracking: Tracking, stamp_ns: int, map_changed: bool) -> None:
-        """Take what the next picture needs, if one is due; to be called by the thread that path_messages."""
+    def update(self, tracking: Tracking, stamp_ns: int, map_changed: bool) -> None:
+        """Take a snapshot for the drawing thread if an update is due; call it in the thread that tracks."""
         now_s, config = time.monotonic(), self._config()
-        self._map_due = self._map_due or map_changed
-        with_map = self._map_due and now_s >= self._next_map_s
+        self._map_changed = self._map_changed or map_changed
+        with_map = self._map_changed and now_s >= self._next_map_s
         if not with_map and now_s < self._next_track_s:
             return
         self._next_track_s = now_s + config.track_period_s
         keyframes = None
         if with_map:
-            self._next_map_s, self._map_due = now_s + config.map_period_s, False
+            self._next_map_s, self._map_changed = now_s + config.map_period_s, False
             keyframes = keyframes_of(tracking.engine)
         stamps_ns, poses = path_messages.thinned(*tracking.trajectory(), config.track_points)
-        self._worker.put(_Picture(self._drawer, stamp_ns, keyframes, stamps_ns, poses))
+        self._worker.put(_Snapshot(self._drawer, stamp_ns, keyframes, stamps_ns, poses))
 
     def close(self) -> None:
-        """Stop drawing."""
+        """Stop the drawing thread."""
         self._worker.stop()
 
-    def _draw(self, picture: _Picture) -> None:
+    def _draw(self, snapshot: _Snapshot) -> None:
         frame = self._config().map_frame
-        self._track_publisher.publish(path_messages.to_wire(picture.stamps_ns, picture.poses, frame, picture.stamp_ns))
-        if picture.keyframes is not None:
-            self._show_map(picture.drawer.draw(picture.keyframes), picture.stamp_ns)
+        self._track_publisher.publish(
+            path_messages.to_wire(snapshot.stamps_ns, snapshot.poses, frame, snapshot.stamp_ns)
+        )
+        if snapshot.keyframes is not None:
+            self._publish_map(snapshot.drawer.draw(snapshot.keyframes), snapshot.stamp_ns)
 
-    def _show_map(self, grid: OccupancyGrid, stamp_ns: int) -> None:
+    def _publish_map(self, grid: OccupancyGrid, stamp_ns: int) -> None:
         self.grid = grid
         self._map_publisher.publish(convert.to_grid_message(grid, self._config().map_frame, stamp_ns))

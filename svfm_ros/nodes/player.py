@@ -1,9 +1,11 @@
-"""The player: a bag's messages go out as they are, byte for byte, at the pace they were recorded, with ``/clock``.
+"""ROS node: replays the serialised messages of a bag at the recorded pace, with ``/clock``.
 
     ros2 run svfm_ros player BAG [--rate 2] [--loop] [--start 10] [--topics scan map]
 
-Names are taken relative, so that a namespace and remappings work; ``/clock``, ``/tf`` and ``/tf_static`` belong to all.
-Late subscribers get what was latched when it was recorded, also what lies before ``--start``.
+By default only input topics are replayed (scans, point clouds, IMU, odometry, ground truth), not the outputs of a
+recorded run; ``--topics`` names others, ``--topics all`` replays everything. Topic names are made relative, so that
+namespace and remappings apply, but for ``/tf`` and ``/tf_static``. Topics that were latched when recorded are latched
+again, with messages from before ``--start``.
 """
 
 import argparse
@@ -24,35 +26,39 @@ from std_srvs.srv import SetBool
 from svfm_ros.clock import NS_PER_S
 from svfm_ros.config.node_config import PlayerConfig
 from svfm_ros.errors import DataError, UsageError
-from svfm_ros.nodes.bag_player_input import RecordedTopic, Recording, open_recording
-from svfm_ros.nodes.messages.message_types import message_class, same_definition
+from svfm_ros.nodes.messages.serialised import has_same_definition, message_class
 from svfm_ros.nodes.runtime.configured_node import ConfiguredNode
 from svfm_ros.nodes.runtime.lifetime import run_node
 from svfm_ros.nodes.runtime.sim_clock import CLOCK_TOPIC, SimClock
-from svfm_ros.pipeline.pacing import Pacer
+from svfm_ros.pipeline.live.pacing import Pacer
 from svfm_ros.sources.damaged_bags import RawMessage
+from svfm_ros.sources.raw_bag import RawBag, RecordedTopic, open_raw_bag
 
 __all__ = ["Player", "main", "make", "parameters_of"]
 
 _SHARED_TOPICS = frozenset({"/tf", "/tf_static"})
 _SCAN_TYPES = frozenset({"sensor_msgs/msg/LaserScan", "sensor_msgs/msg/PointCloud2"})
+_INPUT_TYPES = _SCAN_TYPES | {"sensor_msgs/msg/Imu", "nav_msgs/msg/Odometry"}
+_INPUT_TOPICS = frozenset({"/ground_truth/pose"})
+_OUTPUT_TOPICS = frozenset({"/odometry", "/forecast/samples", "/forecast/what_if/samples"})  # of input types
+_ALL = "all"
 _DEPTH = 100
 _LATCHED_DEPTH = 1000
-_LATE_S = 0.5
+_MAX_LAG_S = 0.5
 _POLL_S = 0.02
-_SETTLE_S = 0.5  # we know the subscriber before it knows us; what is sent in between may not reach it
+_SETTLE_S = 0.5  # discovery is not simultaneous: messages sent before the subscriber knows us are lost
 
 
 class Player(ConfiguredNode[PlayerConfig]):
-    """Replays one bag in a thread of its own; ``done`` is set at the end."""
+    """Replays one bag in a thread of its own; ``done`` is set at its end."""
 
     def __init__(self, **node_options: Any) -> None:
         super().__init__("player", PlayerConfig, **node_options)
         if not self.config.bag:
-            raise UsageError("which bag? Give its path: `player BAG`, or the parameter `bag`")
-        self._recording = open_recording(Path(self.config.bag).expanduser(), self._warn)
-        self._topics = self._choose_topics(self._recording)
-        self._publishers_by_topic = {t.name: self._offer(t) for t in self._topics}
+            raise UsageError("expected the path of a bag: `player BAG`, or the parameter `bag`")
+        self._bag = open_raw_bag(Path(self.config.bag).expanduser(), self._warn)
+        self._topics = self._choose_topics(self._bag)
+        self._publishers_by_topic = {t.name: self._create_publisher_for(t) for t in self._topics}
         self._sent = 0
         self._worst_lag_s = 0.0
         self._pacer = Pacer(self._start_ns(), self.config.rate)
@@ -63,7 +69,7 @@ class Player(ConfiguredNode[PlayerConfig]):
         self._thread.start()
 
     def close(self) -> None:
-        """Stop the replay and leave the graph."""
+        """Stop the replay and destroy the node."""
         self._pacer.stop()
         self._thread.join(timeout=5.0)
         super().close()
@@ -72,46 +78,48 @@ class Player(ConfiguredNode[PlayerConfig]):
         self.get_logger().warning(sentence)
 
     def _start_ns(self) -> int:
-        start_ns = self._recording.start_ns + round(self.config.start_s * NS_PER_S)
-        if start_ns > self._recording.end_ns:
-            length_s = (self._recording.end_ns - self._recording.start_ns) / NS_PER_S
-            raise UsageError(f"expected a start within the {length_s:.1f} s of {self._recording.path}")
+        start_ns = self._bag.start_ns + round(self.config.start_s * NS_PER_S)
+        if start_ns > self._bag.end_ns:
+            length_s = (self._bag.end_ns - self._bag.start_ns) / NS_PER_S
+            raise UsageError(f"expected a start within the {length_s:.1f} s of {self._bag.path}")
         return start_ns
 
-    # Which topics
+    # Topics
 
-    def _choose_topics(self, recording: Recording) -> list[RecordedTopic]:
-        asked = {"/" + name.lstrip("/") for name in self.config.topics}
-        missing = asked - {t.name for t in recording.topics}
-        held = ", ".join(f"{t.name} ({t.msgtype})" for t in recording.topics)
-        if missing:
-            self._warn(f"{recording.path} has no {', '.join(sorted(missing))}; it has {held}")
-        chosen = [t for t in recording.topics if t.name in asked] if asked else list(recording.topics)
-        if not asked and not any(t.msgtype in _SCAN_TYPES for t in chosen):
-            self._warn(f"{recording.path} holds no LaserScan or PointCloud2; it has {held}")
+    def _choose_topics(self, bag: RawBag) -> list[RecordedTopic]:
+        wanted = {"/" + name.lstrip("/") for name in self.config.topics}
+        contents = ", ".join(f"{t.name} ({t.msgtype})" for t in bag.topics)
+        if missing := wanted - {t.name for t in bag.topics} - {f"/{_ALL}"}:
+            self._warn(f"{bag.path} has no {', '.join(sorted(missing))}; it has {contents}")
+        if f"/{_ALL}" in wanted:
+            chosen = list(bag.topics)
+        else:
+            chosen = [t for t in bag.topics if (t.name in wanted if wanted else _is_input(t))]
+        if not wanted and not any(t.msgtype in _SCAN_TYPES for t in chosen):
+            self._warn(f"{bag.path} has no LaserScan or PointCloud2; it has {contents}")
         usable = [t for t in chosen if t.name != CLOCK_TOPIC and self._is_usable(t)]
         if not usable:
-            raise UsageError(f"{recording.path} holds nothing that can be replayed; it has {held}")
+            raise UsageError(f"{bag.path} has no topic to replay; it has {contents}")
         return usable
 
     def _is_usable(self, topic: RecordedTopic) -> bool:
         if message_class(topic.msgtype) is None:
             self._warn(f"{topic.name} is left out: its type {topic.msgtype} is not installed here")
             return False
-        if not same_definition(topic.msgtype, topic.digest):
+        if not has_same_definition(topic.msgtype, topic.digest):
             self._warn(f"{topic.name} is left out: it was recorded with another definition of {topic.msgtype}")
             return False
         return True
 
-    def _offer(self, topic: RecordedTopic) -> Publisher:
+    def _create_publisher_for(self, topic: RecordedTopic) -> Publisher:
         name = topic.name if topic.name in _SHARED_TOPICS else topic.name.lstrip("/")
-        # Reliable suits every subscriber; what was latched is kept for those to come.
+        # A reliable publisher is compatible with every subscriber.
         qos = QoSProfile(depth=_DEPTH, reliability=ReliabilityPolicy.RELIABLE)
         if topic.latched:
             qos.durability, qos.depth = DurabilityPolicy.TRANSIENT_LOCAL, min(max(topic.count, 1), _LATCHED_DEPTH)
         return self.create_publisher(message_class(topic.msgtype), name, qos)
 
-    # The replay thread
+    # Replay thread
 
     def _run(self) -> None:
         try:
@@ -131,36 +139,36 @@ class Player(ConfiguredNode[PlayerConfig]):
         names = ["/" + n.lstrip("/") for n in self.config.wait_for]
         publishers = [p for n, p in self._publishers_by_topic.items() if n in names]
         end_s = time.monotonic() + self.config.wait_s
-        while not all(map(self._is_heard, publishers)) and not self._pacer.stopped:
+        while not all(map(self._is_subscribed, publishers)) and not self._pacer.stopped:
             if time.monotonic() > end_s:
-                self._warn(f"nobody listens to {', '.join(names)} after {self.config.wait_s:g} s; replaying anyway")
+                self._warn(f"{', '.join(names)} has no subscriber after {self.config.wait_s:g} s; replaying anyway")
                 return
             time.sleep(_POLL_S)
         if publishers:
             time.sleep(_SETTLE_S)
 
-    def _is_heard(self, publisher: Publisher) -> bool:
-        """Whether the one waited for listens; the middleware may know them before the publisher has met them."""
+    def _is_subscribed(self, publisher: Publisher) -> bool:
+        """Whether the node waited for subscribes; the graph may show it before the publisher is matched with it."""
         node = self.config.wait_for_node
-        listeners = self.get_subscriptions_info_by_topic(publisher.topic_name) if node else []
-        known = not node or any(info.node_name == node for info in listeners)
-        return known and publisher.get_subscription_count() >= max(1, len(listeners))
+        subscribers = self.get_subscriptions_info_by_topic(publisher.topic_name) if node else []
+        known = not node or any(info.node_name == node for info in subscribers)
+        return known and publisher.get_subscription_count() >= max(1, len(subscribers))
 
     def _replay(self) -> None:
         start_ns, sent_before = self._start_ns(), self._sent
         for message in self._messages(start_ns):
-            if self._sent == sent_before:  # opening the bag took a moment, which is nobody's lag
+            if self._sent == sent_before:  # opening the bag took a while, which is no lag
                 self._clock_source.restart(start_ns)
             if not self._clock_source.wait_until(max(message.stamp_ns, start_ns)):
                 return
             self._send(message, start_ns)
         if self._sent == sent_before:
-            raise DataError(f"{self._recording.path} gave no message that could be replayed")
+            raise DataError(f"{self._bag.path} has no message that could be replayed")
 
     def _messages(self, start_ns: int) -> Iterator[RawMessage]:
-        """From the start on; of what lies before it, only what was latched."""
+        """Messages from the start on, and earlier ones of latched topics."""
         latched = {t.name for t in self._topics if t.latched}
-        for message in self._recording.read(set(self._publishers_by_topic), self._warn):
+        for message in self._bag.read(set(self._publishers_by_topic), self._warn):
             if message.stamp_ns >= start_ns or message.topic in latched:
                 yield message
 
@@ -168,14 +176,14 @@ class Player(ConfiguredNode[PlayerConfig]):
         if message.stamp_ns >= start_ns:
             lag_s = self._pacer.lag_s(message.stamp_ns)
             self._worst_lag_s = max(self._worst_lag_s, lag_s)
-            if lag_s > _LATE_S:
+            if lag_s > _MAX_LAG_S:
                 text = f"{lag_s:.1f} s late: this machine does not keep up with rate {self.config.rate:g}"
                 self.get_logger().warning(text, throttle_duration_sec=5.0)
         self._publishers_by_topic[message.topic].publish(message.data)
         self._sent += 1
 
     def _finish(self, took_s: float) -> None:
-        """Let the last messages arrive, and say what was done."""
+        """Wait until the last messages are received and log a summary."""
         for publisher in self._publishers_by_topic.values():
             publisher.wait_for_all_acked(Duration(seconds=2))
         self.get_logger().info(
@@ -188,23 +196,32 @@ class Player(ConfiguredNode[PlayerConfig]):
     def _pause(self, request: SetBool.Request, response: SetBool.Response) -> SetBool.Response:
         self._pacer.pause(request.data)
         response.success = True
-        response.message = "paused" if request.data else "going on"
+        response.message = "paused" if request.data else "resumed"
         return response
+
+
+def _is_input(topic: RecordedTopic) -> bool:
+    """Whether a topic is an input of the pipeline: a sensor, odometry or ground truth, in any namespace."""
+    if any(topic.name.endswith(name) for name in _OUTPUT_TOPICS):
+        return False
+    return topic.msgtype in _INPUT_TYPES or any(topic.name.endswith(name) for name in _INPUT_TOPICS)
 
 
 make = Player
 
 
 def parameters_of(arguments: Sequence[str]) -> list[Parameter]:
-    """The command line as parameters; what is not given stays with the parameters file or the default."""
+    """The command line as parameters; options that are not given keep the value of file or default."""
     options = PlayerConfig()
     parser = argparse.ArgumentParser(prog="player", description="Replay a bag through ROS 2, byte for byte.")
     parser.add_argument("bag", nargs="?", help="rosbag2 folder, .mcap or .db3 file")
     parser.add_argument("--rate", type=float, help=f"times faster than recorded (default {options.rate:g})")
-    parser.add_argument("--loop", action="store_true", default=None, help="begin again at the end")
-    parser.add_argument("--start", type=float, dest="start_s", metavar="S", help="seconds into the bag to begin at")
-    parser.add_argument("--topics", nargs="+", metavar="TOPIC", help="replay only these topics")
-    parser.add_argument("--wait-for", nargs="+", metavar="TOPIC", help="begin when each of these has a subscriber")
+    parser.add_argument("--loop", action="store_true", default=None, help="start again at the end")
+    parser.add_argument(
+        "--start", type=float, dest="start_s", metavar="S", help="start at so many seconds into the bag"
+    )
+    parser.add_argument("--topics", nargs="+", metavar="TOPIC", help="replay these topics, or all (inputs only)")
+    parser.add_argument("--wait-for", nargs="+", metavar="TOPIC", help="start when each of these has a subscriber")
     given = vars(parser.parse_args(arguments))
     return [Parameter(name, value=value) for name, value in given.items() if value is not None]
 

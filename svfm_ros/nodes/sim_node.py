@@ -1,4 +1,4 @@
-"""Someone who lives in a simulated house and wears a LiDAR: ``scan``, ``ground_truth/pose`` and ``/clock``.
+"""ROS node: a simulated resident with a worn LiDAR; publishes ``scan``, ``ground_truth/pose`` and ``/clock``.
 
 ros2 run svfm_ros sim_node [--ros-args -p house:=bungalow -p rate:=4.0]
 """
@@ -21,7 +21,7 @@ from svfm_ros.nodes.messages import convert
 from svfm_ros.nodes.runtime.configured_node import ConfiguredNode
 from svfm_ros.nodes.runtime.lifetime import run_node
 from svfm_ros.nodes.runtime.sim_clock import SimClock
-from svfm_ros.pipeline.pacing import Pacer
+from svfm_ros.pipeline.live.pacing import Pacer
 from svfm_ros.sim.house import House, load_house
 from svfm_ros.types import Pose2, Scan
 
@@ -30,15 +30,15 @@ if TYPE_CHECKING:
 
 __all__ = ["SimNode", "main", "make"]
 
-_AHEAD = 1000  # messages made ahead of time: scans are computed in bursts
+_MAX_AHEAD = 1000  # messages computed ahead of time: scans are computed in batches
 _POLL_S = 0.2
 _QOS = QoSProfile(depth=50)
 
-_Due = tuple[int, Publisher, Any]  # when, where to, the message
+_Due = tuple[int, Publisher, Any]  # stamp (ns), publisher, message
 
 
 class SimNode(ConfiguredNode[SimNodeConfig]):
-    """One thread simulates ahead, another publishes what is due; ``done`` is set when the time is over."""
+    """One thread simulates ahead, another publishes messages when they are due; ``done`` is set at the end."""
 
     def __init__(self, **node_options: Any) -> None:
         super().__init__("sim_node", SimNodeConfig, **node_options)
@@ -52,18 +52,18 @@ class SimNode(ConfiguredNode[SimNodeConfig]):
         self._pacer = Pacer(0, self.config.rate)
         self._clock_source = SimClock(self, self._pacer, lambda: self.config.clock_hz, self.config.clock)
         self.parameters.on_change(lambda changed: self._pacer.set_rate(changed.rate))
-        self._ahead: queue.Queue[_Due | None] = queue.Queue(_AHEAD)
+        self._ahead: queue.Queue[_Due | None] = queue.Queue(_MAX_AHEAD)
         self._threads = [
-            threading.Thread(target=self._guarded, args=[t], daemon=True) for t in (self._make_ahead, self._publish)
+            threading.Thread(target=self._guarded, args=[t], daemon=True) for t in (self._simulate, self._publish)
         ]
         for thread in self._threads:
             thread.start()
 
     def close(self) -> None:
-        """Stop the world and leave the graph."""
+        """Stop the simulation and destroy the node."""
         self._pacer.stop()
         for thread in self._threads:
-            thread.join(timeout=1.0)  # planning a life takes seconds, and it ends with the process
+            thread.join(timeout=1.0)  # planning the walks takes seconds; daemon threads end with the process
         super().close()
 
     def _guarded(self, work: Any) -> None:
@@ -73,16 +73,16 @@ class SimNode(ConfiguredNode[SimNodeConfig]):
             if not self._pacer.stopped and self.context.ok():
                 self.done.set_exception(error)
 
-    # The thread that simulates
+    # Thread that simulates
 
-    def _make_ahead(self) -> None:
-        for item in self._life(self._house):
+    def _simulate(self) -> None:
+        for item in self._messages(self._house):
             if not self._put(item):
                 return
         self._put(None)
 
-    def _life(self, house: House) -> Iterator[_Due]:
-        """What happens, in order of the time at which it becomes known: true poses at once, scans when complete."""
+    def _messages(self, house: House) -> Iterator[_Due]:
+        """Messages in the order in which they are due: true poses at their stamp, scans after their last beam."""
         from svfm_ros.sim.resident import simulate_living
         from svfm_ros.sim.sensors.inertial import ImuReading
         from svfm_ros.sim.sim_recording import Recorder, TruePose
@@ -94,9 +94,7 @@ class SimNode(ConfiguredNode[SimNodeConfig]):
             raise UsageError("expected time for at least one walk, got none: set more hours or less sim.habits.dwell_s")
         recorder = Recorder(house, config.sim)
         recording = recorder.all_in_one(walks, config.seed)
-        self.get_logger().info(
-            f"someone lives in the house {config.house!r}: {len(walks)} walks in {config.hours:g} hours"
-        )
+        self.get_logger().info(f"simulating {len(walks)} walks in {config.hours:g} hours in the house {config.house!r}")
         for due_ns, message in recorder.messages(recording):
             if isinstance(message, Scan):
                 yield due_ns, self._scan_publisher, convert.to_laser_scan(message, config.laser_frame)
@@ -109,7 +107,7 @@ class SimNode(ConfiguredNode[SimNodeConfig]):
                 yield due_ns, self._odom_publisher, _to_odometry(message, config.laser_frame)
 
     def _put(self, item: _Due | None) -> bool:
-        """Wait for room in the queue; False when told to stop."""
+        """Wait for space in the queue; False when stopped."""
         while not self._pacer.stopped:
             try:
                 self._ahead.put(item, timeout=_POLL_S)
@@ -118,12 +116,12 @@ class SimNode(ConfiguredNode[SimNodeConfig]):
             return True
         return False
 
-    # The thread that publishes
+    # Thread that publishes
 
     def _publish(self) -> None:
         started = False
         for due_ns, publisher, message in self._due():
-            if not started:  # life takes a moment to begin
+            if not started:  # planning took a while
                 self._clock_source.restart(due_ns)
                 started = True
             if not self._clock_source.wait_until(due_ns):
@@ -169,7 +167,7 @@ make = SimNode
 
 
 def main(args: Sequence[str] | None = None) -> int:
-    """Run the simulated house in this process."""
+    """Run the simulation in this process."""
     return run_node("sim_node", SimNode, args)
 
 

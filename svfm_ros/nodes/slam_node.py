@@ -1,9 +1,9 @@
-"""Scans in; map, pose, track, TF and finished walks out.
+"""ROS node: subscribes to scans; publishes map, pose, track, TF and finished walks.
 
     ros2 run svfm_ros slam_node [--ros-args -p map:=house.yaml -p store:=walks -p resident:=mary]
 
-Callbacks only hand messages over. One thread places scans, publishes poses and cuts walks (``tracking``); a second
-keeps finished walks (``walk_keeper``); a third draws the map and the track (``pictures``).
+Callbacks only queue messages. One thread localises scans, publishes poses and segments walks (``pipeline.tracking``);
+a second stores finished walks (``pipeline.live.walk_saver``); a third draws the map and the track (``map_publisher``).
 """
 
 import sys
@@ -14,47 +14,49 @@ from pathlib import Path
 from typing import Any
 
 from geometry_msgs.msg import PoseWithCovarianceStamped
+from nav_msgs.msg import Path as PathMessage
 from rclpy.clock import Clock, ClockType
 from rclpy.task import Future
 from sensor_msgs.msg import LaserScan, PointCloud2
+from std_msgs.msg import Bool
 
 from svfm_ros.config.node_config import SlamNodeConfig
-from svfm_ros.errors import DataError, SvfmError
+from svfm_ros.errors import DataError, SvfmError, UsageError
 from svfm_ros.mapio import save_map
-from svfm_ros.nodes.map_publisher import Pictures
-from svfm_ros.nodes.messages import convert
+from svfm_ros.nodes.map_publisher import MapPublisher
+from svfm_ros.nodes.messages import convert, path_messages
 from svfm_ros.nodes.messages.point_cloud import from_point_cloud
-from svfm_ros.nodes.messages.transforms import Transforms
+from svfm_ros.nodes.messages.transforms import TransformPublisher
 from svfm_ros.nodes.runtime.configured_node import ConfiguredNode
-from svfm_ros.nodes.runtime.deferred_services import Command, offer
-from svfm_ros.nodes.runtime.diagnostics import ERROR, WARN, Diagnostics, Health, Latencies, RateMeter, worst
+from svfm_ros.nodes.runtime.deferred_services import Request, create_deferred_service
+from svfm_ros.nodes.runtime.diagnostics import ERROR, WARN, Diagnostics, DurationStatistics, Health, RateMeter, worst
 from svfm_ros.nodes.runtime.lifetime import run_node
-from svfm_ros.nodes.runtime.subscriptions import Hearing
-from svfm_ros.nodes.walk_publisher import WalkKeeper
+from svfm_ros.nodes.runtime.subscriptions import LATCHED, LATCHED_WALKS, AdaptiveSubscription
+from svfm_ros.pipeline.live.walk_saver import WalkSaver
+from svfm_ros.pipeline.live.worker import Worker
 from svfm_ros.pipeline.saved_map import KeptMap, MapMemory, state_path
 from svfm_ros.pipeline.slam_engine import Engines, given_map, warm_up
 from svfm_ros.pipeline.tracking import Tracked, Tracking
-from svfm_ros.pipeline.worker import Worker
-from svfm_ros.types import Pose2, Scan
+from svfm_ros.types import Pose2, Scan, Walk
 
 __all__ = ["SlamNode", "main", "make"]
 
 _SILENT_S = 3.0
-_JUST_NOW_S = 60.0  # a map as young as that was left by one who was killed: its compiled code is kept on disk
-_FRAME_OF_ITS_OWN = "this map has a frame of its own: walks are brought into the house, forecasts do not fit the map"
-_LOOK_S = 0.05
+_RESTART_S = 60.0  # a saved map younger than this is that of a node that was killed: compiled code is cached on disk
+_OWN_FRAME = "this map has a frame of its own: walks are aligned with the house, forecasts are unknown"
+_CHECK_S = 0.05
 _STEADY = Clock(clock_type=ClockType.STEADY_TIME)
 _TYPES = {"scan": "sensor_msgs/msg/LaserScan", "points": "sensor_msgs/msg/PointCloud2"}
 
 
 @dataclass(frozen=True, slots=True)
-class _Arrived:
+class _ReceivedScan:
     message: LaserScan | PointCloud2
-    at_s: float
+    arrival_s: float  # monotonic
 
 
 class SlamNode(ConfiguredNode[SlamNodeConfig]):
-    """Mapping, or localisation where a map is given."""
+    """Mapping, or localisation on a given map."""
 
     def __init__(self, **node_options: Any) -> None:
         super().__init__("slam_node", SlamNodeConfig, **node_options)
@@ -63,24 +65,30 @@ class SlamNode(ConfiguredNode[SlamNodeConfig]):
         self._memory = MapMemory(
             state_path(config.state, config.store, config.map, self.get_namespace()),
             config.state_period_s,
-            self._say_error,
+            self._report,
         )
-        self._meter, self._latencies = RateMeter(), Latencies()
+        self._map_path = _map_path(config)
+        self._rate_meter, self._durations = RateMeter(), DurationStatistics()
         self._inlier_ratio, self._reason, self._sensor_frame = 1.0, "", ""
         self._wrong_types: set[str] = set()
         self._pose_publisher = self.create_publisher(PoseWithCovarianceStamped, "pose", config.inbox)
         frames = (config.map_frame, config.odom_frame, config.base_frame)
-        self._transforms = Transforms(self, *frames) if config.publish_tf else None
-        kept = self._kept_map()
+        self._transforms = TransformPublisher(self, *frames) if config.publish_tf else None
+        kept = self._saved_map()
         self._has_map = kept is not None
-        self._is_back = kept is not None and kept.age_s < _JUST_NOW_S
-        self._keeper = WalkKeeper(
-            self,
+        self._is_restart = kept is not None and kept.age_s < _RESTART_S
+        self._walk_publisher = self.create_publisher(PathMessage, "walk", LATCHED_WALKS)
+        self._frame_publisher = self.create_publisher(Bool, "map_in_house_frame", LATCHED)
+        self._walk_saver = WalkSaver(
             config.store,
             config.map_frame,
-            placed=self._given_map is not None,
+            on_given_map=self._given_map is not None,
             resumed=kept is not None and kept.in_house_frame,
+            on_saved=self._publish_walk,
+            log=lambda line: self.get_logger().info(line),
+            on_error=self._report,
         )
+        self._publish_frame_state()
         engines = Engines(
             config.slam,
             self._given_map,
@@ -89,60 +97,60 @@ class SlamNode(ConfiguredNode[SlamNodeConfig]):
             background=True,
         )
         self._tracking = Tracking(config, engines)
-        self._pictures = Pictures(self, lambda: self.config, self._given_map, self._say_error)
-        self._worker: Worker[_Arrived | Command] = Worker(
-            "slam", self._handle, capacity=config.inbox, on_error=self._say_error, on_drop=self._say_drop
+        self._map_publisher = MapPublisher(self, lambda: self.config, self._given_map, self._report)
+        self._worker: Worker[_ReceivedScan | Request] = Worker(
+            "slam", self._handle, capacity=config.inbox, on_error=self._report, on_drop=self._report_drop
         )
-        self._warm = Future()
-        self._worker.put(Command(self._warm_up, self._warm))
-        if self._is_back:
-            self._listen()  # scans wait their turn: who was just killed must be back soon
+        self._compiled = Future()
+        self._worker.put(Request(self._warm_up, self._compiled))
+        if self._is_restart:
+            self._subscribe()
         else:
-            self._waiting = self.create_timer(_LOOK_S, self._begin_when_warm, clock=_STEADY)
-        self.create_timer(1.0, self._look_at_types, clock=_STEADY)
+            self._waiting = self.create_timer(_CHECK_S, self._subscribe_when_compiled, clock=_STEADY)
+        self.create_timer(1.0, self._check_types, clock=_STEADY)
         for name, work in (("save_map", self._save_map), ("finish_walk", self._finish_walk), ("reset", self._reset)):
-            offer(self, name, work, self._worker.put)
+            create_deferred_service(self, name, work, self._worker.put)
         Diagnostics(self, "slam", self._health)
 
-    def _kept_map(self) -> KeptMap | None:
+    def _saved_map(self) -> KeptMap | None:
         try:
             kept = self._memory.read()
         except DataError as error:
             self.get_logger().error(str(error))
             return None
         if kept is not None:
-            self.get_logger().info(f"going on with the map of before, {len(kept.state)} keyframes")
+            self.get_logger().info(f"mapping goes on with the saved map of {len(kept.state)} keyframes")
         return kept
 
-    def _begin_when_warm(self) -> None:
-        """Listen only when scans can be placed at once: a player waits for that."""
-        if not self._warm.done():
+    def _subscribe_when_compiled(self) -> None:
+        """Subscribe when scans can be handled without delay: the player waits for the subscription."""
+        if not self._compiled.done():
             return
         self._waiting.cancel()
-        self._listen()
+        self._subscribe()
 
-    def _listen(self) -> None:
-        Hearing(self, LaserScan, "scan", self._receive, self.config.inbox)
-        Hearing(self, PointCloud2, "points", self._receive, self.config.inbox)
+    def _subscribe(self) -> None:
+        AdaptiveSubscription(self, LaserScan, "scan", self._receive, self.config.inbox)
+        AdaptiveSubscription(self, PointCloud2, "points", self._receive, self.config.inbox)
 
     def close(self) -> None:
-        """Keep the open walk, stop the threads and leave the graph."""
+        """Save the open walk and the map, stop the threads and destroy the node."""
         self._worker.stop(timeout_s=2.0)  # it may be compiling
         for walk in self._tracking.close():
-            self._keeper.keep(walk)
-        self._memory.close(self._tracking.engine, self._keeper.in_house_frame)
-        self._keeper.close()
-        self._pictures.close()
+            self._walk_saver.save(walk)
+        self._memory.close(self._tracking.engine, self._walk_saver.in_house_frame)
+        self._walk_saver.close()
+        self._map_publisher.close()
         super().close()
 
-    # Callbacks: they only hand over
+    # Callbacks
 
     def _receive(self, message: LaserScan | PointCloud2) -> None:
-        self._meter.tick()
-        self._worker.put(_Arrived(message, time.monotonic()))
+        self._rate_meter.tick()
+        self._worker.put(_ReceivedScan(message, time.monotonic()))
 
-    def _look_at_types(self) -> None:
-        """Scans of another type never arrive; whoever waits for them should know why."""
+    def _check_types(self) -> None:
+        """Report publishers of another type on our topics: their messages never arrive."""
         for topic, expected in _TYPES.items():
             for info in self.get_publishers_info_by_topic(self.resolve_topic_name(topic)):
                 line = f"{info.node_name} publishes {topic} as {info.topic_type}, expected {expected}"
@@ -150,36 +158,39 @@ class SlamNode(ConfiguredNode[SlamNodeConfig]):
                     self._wrong_types.add(line)
                     self.get_logger().error(line)
 
-    def _say_error(self, error: Exception) -> None:
+    def _report(self, error: Exception) -> None:
         text = str(error) if isinstance(error, SvfmError) else f"{type(error).__name__}: {error}"
         self._reason = text
         if self.context.ok():
             self.get_logger().error(text, throttle_duration_sec=2.0)
 
-    def _say_drop(self, item: _Arrived | Command, count: int) -> None:
-        if isinstance(item, Command):
-            item.refuse("too much to do: try again")
-        self.get_logger().warning(f"{count} scans were dropped: they come too fast", throttle_duration_sec=5.0)
+    def _report_drop(self, item: _ReceivedScan | Request, count: int) -> None:
+        if isinstance(item, Request):
+            item.refuse("too many scans are waiting: try again")
+        self.get_logger().warning(
+            f"{count} scans were dropped: they arrive faster than they can be handled", throttle_duration_sec=5.0
+        )
 
-    # The thread that places scans
+    # Thread that localises scans
 
-    def _handle(self, item: _Arrived | Command) -> None:
-        if isinstance(item, Command):
-            item.obey()
+    def _handle(self, item: _ReceivedScan | Request) -> None:
+        if isinstance(item, Request):
+            item.run()
             return
         tracked = self._tracking.add(self._scan_of(item.message))
         if tracked.started_over:
-            self._pictures.start_over()
+            self._map_publisher.reset()
             self.get_logger().warning(tracked.started_over)
         self._publish_pose(tracked)
-        self._latencies.add(time.monotonic() - item.at_s)
-        self._note(tracked)
+        self._durations.add(time.monotonic() - item.arrival_s)
+        self._take_note(tracked)
         for walk in tracked.walks:
-            self._keeper.keep(walk)
-        if not tracked.map_kept:  # the walks that came with it still belong to the map before
-            self._keeper.start_over()
-        self._memory.keep(self._tracking.engine, self._keeper.in_house_frame)
-        self._pictures.order(self._tracking, tracked.update.stamp_ns, tracked.update.map_changed)
+            self._walk_saver.save(walk)
+        if not tracked.map_kept:  # the walks above still belong to the map before
+            self._walk_saver.new_map()
+            self._publish_frame_state()
+        self._memory.keep(self._tracking.engine, self._walk_saver.in_house_frame)
+        self._map_publisher.update(self._tracking, tracked.update.stamp_ns, tracked.update.map_changed)
 
     def _scan_of(self, message: LaserScan | PointCloud2) -> Scan:
         if isinstance(message, LaserScan):
@@ -190,65 +201,75 @@ class SlamNode(ConfiguredNode[SlamNodeConfig]):
         if message.header.frame_id != self._sensor_frame:
             self._sensor_frame = message.header.frame_id
             if self._transforms is not None:
-                self._transforms.mount(Pose2.from_array(self.config.mount), self._sensor_frame, scan.stamp_ns)
+                self._transforms.publish_mount(Pose2.from_array(self.config.mount), self._sensor_frame, scan.stamp_ns)
         return scan
 
     def _publish_pose(self, tracked: Tracked) -> None:
         update, config = tracked.update, self.config
         if update.match is None and update.reason:
-            return  # the scan could not be placed; an old pose under a new stamp would be a lie
+            return  # the scan could not be localised: no pose for this stamp
         self._pose_publisher.publish(
             convert.to_pose_with_covariance(tracked.T_map_base, update.covariance, config.map_frame, update.stamp_ns)
         )
         if self._transforms is not None:
-            self._transforms.move(tracked.T_map_odom, tracked.T_odom_base, update.stamp_ns)
+            self._transforms.publish(tracked.T_map_odom, tracked.T_odom_base, update.stamp_ns)
 
-    def _note(self, tracked: Tracked) -> None:
+    def _take_note(self, tracked: Tracked) -> None:
         update = tracked.update
         self._reason = update.reason
         self._inlier_ratio = update.match.inlier_ratio if update.match is not None else 0.0 if update.reason else 1.0
 
-    # What services ask for
+    def _publish_walk(self, walk: Walk) -> None:
+        if self.context.ok():
+            frame, last_ns = self.config.map_frame, int(walk.stamps_ns[-1])
+            self._walk_publisher.publish(path_messages.to_wire(walk.stamps_ns, walk.poses, frame, last_ns))
+
+    def _publish_frame_state(self) -> None:
+        self._frame_publisher.publish(Bool(data=self._walk_saver.in_house_frame))
+
+    # Services
 
     def _warm_up(self) -> str:
-        """Compile before the first scan is due, unless a moment ago this was done; show the map of before."""
-        if not self._is_back:
+        """Compile before the first scan, unless this is a restart and the code is cached; publish the saved map."""
+        if not self._is_restart:
             warm_up(self.config)
         if self._has_map:
-            self._pictures.order(self._tracking, self.get_clock().now().nanoseconds, map_changed=True)
-        return "warm"
+            self._map_publisher.update(self._tracking, self.get_clock().now().nanoseconds, map_changed=True)
+        return "compiled"
 
     def _save_map(self) -> str:
-        if self._pictures.grid is None:
-            raise DataError("there is no map yet: no scan has been placed")
-        path = Path(self.config.save_map_to).expanduser().absolute()
-        save_map(self._pictures.grid, path)
-        return f"saved the map as {path}"
+        if self._map_publisher.grid is None:
+            raise DataError("there is no map yet: no scan has been localised")
+        if self._map_path is None:
+            raise DataError("expected the parameter save_map_to or store, to know where to save the map")
+        save_map(self._map_publisher.grid, self._map_path)
+        return f"saved the map as {self._map_path}"
 
     def _finish_walk(self) -> str:
         walks = self._tracking.finish_walk()
         for walk in walks:
-            self._keeper.keep(walk)
-        return f"finished the walk {walks[0].walk_id}" if walks else "nobody was walking"
+            self._walk_saver.save(walk)
+        return f"finished the walk {walks[0].walk_id}" if walks else "there was no walk"
 
     def _reset(self) -> str:
         for walk in self._tracking.reset():
-            self._keeper.keep(walk)
-        self._keeper.start_over()
-        self._pictures.start_over()
-        return "started over with an empty map" if self._given_map is None else "looking for the wearer on the map"
+            self._walk_saver.save(walk)
+        self._walk_saver.new_map()
+        self._publish_frame_state()
+        self._map_publisher.reset()
+        return "started with an empty map" if self._given_map is None else "searching for the wearer on the map"
 
     # Diagnostics
 
     def _health(self) -> Health:
         counts, engine = self._worker.counts(), self._tracking.engine
-        silent_s, p99_ms = self._meter.silent_s, self._latencies.quantile_ms(0.99)
+        silent_s, p99_ms = self._rate_meter.silent_s, self._durations.quantile_ms(0.99)
         level, reason = worst(
             (bool(self._wrong_types), ERROR, next(iter(self._wrong_types), "")),
             (silent_s > _SILENT_S, WARN, f"no scan for {silent_s:.0f} s"),
-            (bool(self._keeper.problem), ERROR, self._keeper.problem),
+            (bool(self._walk_saver.problem), ERROR, self._walk_saver.problem),
             (bool(self._reason), WARN, self._reason),
-            (not self._keeper.in_house_frame, WARN, _FRAME_OF_ITS_OWN),
+            (not self._walk_saver.in_house_frame, WARN, _OWN_FRAME),
             (counts.waiting > self.config.inbox // 2, WARN, f"{counts.waiting} scans are waiting"),
         )
         return Health(
@@ -256,25 +277,37 @@ class SlamNode(ConfiguredNode[SlamNodeConfig]):
             reason,
             {
                 "mode": "mapping" if self._given_map is None else "localisation",
-                "scan_rate_hz": self._meter.hz,
-                "scan_to_pose_median_ms": self._latencies.quantile_ms(0.5),
+                "scan_rate_hz": self._rate_meter.hz,
+                "scan_to_pose_median_ms": self._durations.quantile_ms(0.5),
                 "scan_to_pose_p99_ms": p99_ms,
                 "scans_placed": counts.done,
                 "scans_dropped": counts.dropped,
                 "scans_waiting": counts.waiting,
                 "inlier_ratio": self._inlier_ratio,
-                "walks_stored": self._keeper.kept,
-                "walks_without_a_place_in_the_house": self._keeper.refused,
+                "walks_stored": self._walk_saver.saved,
+                "walks_stored_before": self._walk_saver.duplicates,
+                "walks_not_aligned": self._walk_saver.unaligned,
                 **{name: int(n) for name, n in sorted(engine.counters.items())},
             },
         )
+
+
+def _map_path(config: SlamNodeConfig) -> Path | None:
+    """Where ``~/save_map`` writes the map: inside the store, or at the path given at start-up without a store."""
+    if not config.store:
+        return Path(config.save_map_to).expanduser().absolute() if config.save_map_to else None
+    store = Path(config.store).expanduser().resolve()
+    path = (store / (config.save_map_to or "map.yaml")).resolve()
+    if path.suffix != ".yaml" or not path.is_relative_to(store):
+        raise UsageError(f"save_map_to: expected a .yaml file inside the store {store}, got {config.save_map_to}")
+    return path
 
 
 make = SlamNode
 
 
 def main(args: Sequence[str] | None = None) -> int:
-    """Run SLAM in this process."""
+    """Run the SLAM node in this process."""
     return run_node("slam_node", SlamNode, args)
 
 

@@ -1,10 +1,9 @@
-"""Walks in; a model that keeps learning, announced on ``model`` (latched), out.
+"""ROS node: trains a model on the walks of a store and announces it on ``model`` (latched).
 
     ros2 run svfm_ros trainer_node --ros-args -p store:=walks
 
-Training is a process of its own (``training_job``) and never holds up the graph. The model in use is announced at
-start-up; it is replaced, and the new one announced, only when the new one is no worse on walks that neither has seen.
-``~/train_now`` does not wait for more walks.
+Training runs in a process of its own (``pipeline.training_job``). The current model is announced at start-up; a new
+one replaces it only when its score on held-out walks is not worse. ``~/train_now`` trains at once.
 """
 
 import sys
@@ -16,58 +15,56 @@ from typing import Any
 
 from nav_msgs.msg import Path as PathMessage
 from rclpy.clock import Clock, ClockType
-from rclpy.qos import DurabilityPolicy, QoSProfile
 from std_msgs.msg import String
 from std_srvs.srv import Trigger
 
 from svfm_ros.config.node_config import LIVE_SECTIONS, TrainerNodeConfig
 from svfm_ros.errors import SvfmError
-from svfm_ros.nodes.messages.announcement import Announcement
 from svfm_ros.nodes.runtime.configured_node import ConfiguredNode
 from svfm_ros.nodes.runtime.diagnostics import WARN, Diagnostics, Health, worst
 from svfm_ros.nodes.runtime.lifetime import run_node
-from svfm_ros.pipeline.device_name import device_name
+from svfm_ros.nodes.runtime.subscriptions import LATCHED, LATCHED_WALKS
+from svfm_ros.pipeline.live.model_announcement import ModelAnnouncement, SigningKey
+from svfm_ros.pipeline.live.process_control import check_device_name
+from svfm_ros.pipeline.live.training_process import TrainingProcess
 from svfm_ros.pipeline.training_job import Task
-from svfm_ros.pipeline.training_process import Trainer
 from svfm_ros.walks.places import load_places
 from svfm_ros.walks.walk_store import WalkStore, is_store
 
 __all__ = ["TrainerNode", "main", "make"]
 
-_LATCHED = QoSProfile(depth=1, durability=DurabilityPolicy.TRANSIENT_LOCAL)
-_WALKS = QoSProfile(depth=100, durability=DurabilityPolicy.TRANSIENT_LOCAL)
 _STEADY = Clock(clock_type=ClockType.STEADY_TIME)
-_LOOK_S = 0.5
+_CHECK_S = 0.5
 _MODEL_NAME = "model.pt"
 
 
 class TrainerNode(ConfiguredNode[TrainerNodeConfig]):
-    """Watches the store and the topic ``walk``."""
+    """Trains when the store has enough new walks."""
 
     def __init__(self, **node_options: Any) -> None:
         super().__init__("trainer_node", TrainerNodeConfig, live_sections=LIVE_SECTIONS["trainer_node"], **node_options)
         config = self.config
-        self._device = device_name(config.device)
+        self._device = check_device_name(config.device)
         if config.places:
-            load_places(Path(config.places).expanduser())  # refuse it now rather than at the first training
+            load_places(Path(config.places).expanduser())  # raises now rather than at the first training
         self._folder = Path(config.store).expanduser() if config.store else None
         self._model = self._model_path(config)
         self._walks = self._learned = 0
-        self._next_look_s = 0.0
+        self._next_count_s = 0.0
         self._announced = ""
         self._problem = ""
-        self._trainer = Trainer(self._judge)
-        self._publisher = self.create_publisher(String, "model", _LATCHED)
+        self._training = TrainingProcess(self._report_result)
+        self._publisher = self.create_publisher(String, "model", LATCHED)
         self._ready = threading.Event()
-        threading.Thread(target=self._announce_what_is_there, name="first model", daemon=True).start()
-        self.create_subscription(PathMessage, "walk", self._hear, _WALKS)
+        threading.Thread(target=self._announce_current, name="first model", daemon=True).start()
+        self.create_subscription(PathMessage, "walk", self._receive_walk, LATCHED_WALKS)
         self.create_service(Trigger, "~/train_now", self._train_now)
-        self.create_timer(_LOOK_S, self._look, clock=_STEADY)
+        self.create_timer(_CHECK_S, self._train_when_due, clock=_STEADY)
         Diagnostics(self, "training", self._health)
 
     def close(self) -> None:
-        """End a training under way and leave the graph."""
-        self._trainer.close()
+        """Stop the training process and destroy the node."""
+        self._training.close()
         super().close()
 
     @staticmethod
@@ -76,8 +73,8 @@ class TrainerNode(ConfiguredNode[TrainerNodeConfig]):
             return Path(config.model).expanduser().absolute()
         return Path(config.store).expanduser().absolute() / _MODEL_NAME if config.store else None
 
-    def _announce_what_is_there(self) -> None:
-        """The last good model, for those who come first; in a thread of its own, for reading it takes seconds."""
+    def _announce_current(self) -> None:
+        """Announce the model of an earlier run; in a thread of its own, because reading it may take seconds."""
         try:
             if self._model is not None and self._model.exists():
                 from svfm_ros.forecasting.table_file import open_model
@@ -93,45 +90,46 @@ class TrainerNode(ConfiguredNode[TrainerNodeConfig]):
     def _announce(self, model_id: str, walks: int, held_out_nll: float | None) -> None:
         if not self.context.ok():
             return
-        announced = Announcement(str(self._model), model_id, walks, held_out_nll)
-        self._publisher.publish(String(data=announced.to_text()))
+        announced = ModelAnnouncement(str(self._model), model_id, walks, held_out_nll)
+        key = SigningKey.create(Path(str(self._model)).parent)
+        self._publisher.publish(String(data=announced.to_text(key)))
         self._announced = model_id
 
     # When to train
 
-    def _hear(self, _message: PathMessage) -> None:
-        self._next_look_s = 0.0  # the walk is in the store before it is announced
+    def _receive_walk(self, _message: PathMessage) -> None:
+        self._next_count_s = 0.0  # a walk is stored before it is published
 
-    def _look(self) -> None:
+    def _train_when_due(self) -> None:
         now_s = time.monotonic()
-        if now_s >= self._next_look_s:
-            self._next_look_s = now_s + self.config.look_s
-            self._count()
+        if now_s >= self._next_count_s:
+            self._next_count_s = now_s + self.config.look_s
+            self._count_walks()
         config = self.config
         new = self._walks - self._learned
-        rested = now_s - self._trainer.ended_s >= config.min_interval_s and self._ready.is_set()
-        if rested and not self._trainer.busy and self._walks >= config.min_walks and new >= config.min_new_walks:
-            self._begin()
+        paused = now_s - self._training.ended_s >= config.min_interval_s and self._ready.is_set()
+        if paused and not self._training.busy and self._walks >= config.min_walks and new >= config.min_new_walks:
+            self._start_training()
 
-    def _count(self) -> None:
-        """Walks in the store, those of other programs too."""
+    def _count_walks(self) -> None:
+        """Count the walks of the store, with those added by other programs."""
         if self._folder is None or not is_store(self._folder):
-            self._next_look_s = 0.0  # it may come any moment
+            self._next_count_s = 0.0  # check again soon
             return
         try:
             entries = WalkStore.open(self._folder).entries
         except SvfmError as error:
-            self._say(str(error))
+            self._report(str(error))
             return
         self._problem = ""
         self._walks = sum(not self.config.resident or e.resident == self.config.resident for e in entries)
 
-    def _say(self, problem: str) -> None:
+    def _report(self, problem: str) -> None:
         if problem != self._problem:
             self.get_logger().error(problem)
         self._problem = problem
 
-    def _begin(self) -> bool:
+    def _start_training(self) -> bool:
         config = self.config
         task = Task(
             store=str(self._folder),
@@ -147,35 +145,35 @@ class TrainerNode(ConfiguredNode[TrainerNodeConfig]):
             training=config.training,
             found=config.found,
         )
-        if not self._trainer.begin(task):
+        if not self._training.begin(task):
             return False
         self._learned = self._walks
         self.get_logger().info(f"training on {self._walks} walks")
         return True
 
     def _train_now(self, _request: Trigger.Request, response: Trigger.Response) -> Trigger.Response:
-        self._count()
+        self._count_walks()
         if not self._ready.is_set():
             response.success, response.message = False, "the model is still being read: try again"
         elif self._walks < 2:
             response.success, response.message = False, f"expected two or more walks, got {self._walks}"
-        elif self._begin():
+        elif self._start_training():
             response.success, response.message = True, f"training on {self._walks} walks"
         else:
-            response.success, response.message = False, "a training is under way"
+            response.success, response.message = False, "training is running already"
         return response
 
-    # From the thread that follows the training
+    # Called by the thread that follows the training process
 
-    def _judge(self, done: Mapping[str, Any]) -> None:
+    def _report_result(self, done: Mapping[str, Any]) -> None:
         if not self.context.ok():
             return
         new, old = done["held_out_nll"], done["old_nll"]
-        against = "" if old is None else f", the old one {old:.3f}"
-        verdict = "in use from now on" if done["accepted"] else "not used: it is worse"
+        compared = "" if old is None else f" (the old model: {old:.3f})"
+        result = "used from now on" if done["accepted"] else "not used because it is worse"
         self.get_logger().info(
             f"model {done['model_id']} from {done['walks']} walks in {done['seconds']:.0f} s: "
-            f"{new:.3f} nats per step on held-out walks{against}; {verdict}"
+            f"{new:.3f} nats per step on held-out walks{compared}; {result}"
         )
         if done["accepted"]:
             self._announce(done["model_id"], done["walks"], new)
@@ -183,12 +181,12 @@ class TrainerNode(ConfiguredNode[TrainerNodeConfig]):
     # Diagnostics
 
     def _health(self) -> Health:
-        state = self._trainer.state
+        state = self._training.state
         no_store = self._folder is None
         level, reason = worst(
             (bool(self._problem), WARN, self._problem),
             (bool(state.problem), WARN, state.problem),
-            (no_store, WARN, "no store is given: there is nothing to learn from"),
+            (no_store, WARN, "the parameter store is not set: there are no walks to train on"),
             (not no_store and not self._walks, WARN, f"there are no walks in {self._folder}"),
         )
         return Health(
@@ -214,7 +212,7 @@ make = TrainerNode
 
 
 def main(args: Sequence[str] | None = None) -> int:
-    """Run training in this process."""
+    """Run the trainer node in this process."""
     return run_node("trainer_node", TrainerNode, args)
 
 

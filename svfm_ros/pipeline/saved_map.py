@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from svfm_ros.errors import DataError, UsageError
+from svfm_ros.pipeline.live.worker import Worker
 from svfm_ros.pipeline.tracking import Engine
-from svfm_ros.pipeline.worker import Worker
 from svfm_ros.slam.slam import Slam
 from svfm_ros.slam.state_file import SlamState, read_state, write_state
 

@@ -78,7 +78,7 @@ def train(task: Task, teller: Teller) -> None:
     from svfm_ros.walks.windows import make_windows, split_by_walk
 
     walks = _walks(task)
-    windows = make_windows(walks, task.windows)
+    windows = make_windows(walks, task.windows, _frame(task))
     split = split_by_walk(windows, task.held_out_share)
     judged = as_batch(split.held_out, _ended(split.held_out))
     old = _old(task, split)
@@ -117,6 +117,12 @@ def _walks(task: Task) -> "list[Walk]":
     if len(walks) < 2:
         raise DataError(f"expected two or more walks with a place in the house, got {len(walks)} of {len(store)}")
     return walks
+
+
+def _frame(task: Task) -> str:
+    from svfm_ros.walks.walk_store import WalkStore
+
+    return WalkStore.open(Path(task.store)).frame
 
 
 def _ended(windows: "WalkWindows") -> Any:

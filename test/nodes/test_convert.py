@@ -151,5 +151,5 @@ def test_walk_that_stands_still_in_time_is_refused():
     for stamps_ns in ([], [1], [2, 2], [3, 2]):
         path = convert.to_path(stamps_ns, np.zeros((len(stamps_ns), 3)), "map", 0)
         assert isinstance(path, Path)
-        with pytest.raises(DataError, match="growing time"):
+        with pytest.raises(DataError, match="increasing stamps"):
             convert.from_path(path, "mary")

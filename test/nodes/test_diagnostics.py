@@ -7,7 +7,16 @@ from diagnostic_msgs.msg import DiagnosticArray
 from hypothesis import given
 from hypothesis import strategies as st
 
-from svfm_ros.nodes.runtime.diagnostics import ERROR, OK, WARN, Diagnostics, Health, Latencies, RateMeter, worst
+from svfm_ros.nodes.runtime.diagnostics import (
+    ERROR,
+    OK,
+    WARN,
+    Diagnostics,
+    DurationStatistics,
+    Health,
+    RateMeter,
+    worst,
+)
 
 
 class Wall:
@@ -32,7 +41,7 @@ def test_rate_is_that_of_the_last_seconds():
 
 @given(st.lists(st.floats(0, 10), min_size=1, max_size=50))
 def test_quantiles(values):
-    latencies = Latencies()
+    latencies = DurationStatistics()
     for value in values:
         latencies.add(value)
     assert latencies.quantile_ms(1.0) == pytest.approx(1e3 * max(values))
@@ -40,7 +49,7 @@ def test_quantiles(values):
 
 
 def test_no_latency_yet():
-    assert math.isnan(Latencies().quantile_ms(0.5))
+    assert math.isnan(DurationStatistics().quantile_ms(0.5))
 
 
 def test_the_worst_complaint_is_told():

@@ -10,28 +10,27 @@ from geometry_msgs.msg import PoseWithCovarianceStamped
 from nav_msgs.msg import OccupancyGrid
 from rcl_interfaces.srv import SetParameters
 from rclpy.parameter import Parameter
-from roslive import PATIENCE_S
+from roslive import PATIENCE_S, Collected, Listener
 from sensor_msgs.msg import PointCloud2
-from std_msgs.msg import Float64, String
+from std_msgs.msg import Bool, Float64, String
 from tinymodel import START_NS, save_tiny, tiny_file
 from visualization_msgs.msg import Marker, MarkerArray
 
-from svfm_ros.config.walk_config import RecorderConfig
 from svfm_ros.errors import SvfmError
+from svfm_ros.nodes.client import ForecastListener
 from svfm_ros.nodes.forecast_node import ForecastNode
 from svfm_ros.nodes.messages import convert
-from svfm_ros.nodes.messages.announcement import Announcement
 from svfm_ros.nodes.messages.forecast_messages import from_cloud, to_cloud, to_summary
-from svfm_ros.pipeline.pacing import Budget
-from svfm_ros.pipeline.walk_so_far import WalkSoFar
+from svfm_ros.nodes.runtime.subscriptions import LATCHED
+from svfm_ros.pipeline.live.model_announcement import ModelAnnouncement, SigningKey
 from svfm_ros.types import Pose2
 
 pytestmark = pytest.mark.ros
 
 
-def pose_at(x, step):
+def pose_at(x, step, frame="map"):
     covariance = 1e-4 * np.eye(3)
-    return convert.to_pose_with_covariance(Pose2(x, 0.0, 0.0), covariance, "alice/map", START_NS + step * 10**8)
+    return convert.to_pose_with_covariance(Pose2(x, 0.0, 0.0), covariance, frame, START_NS + step * 10**8)
 
 
 def wait_for_listener(talker, said):
@@ -43,17 +42,25 @@ def test_poses_become_forecasts_that_late_viewers_see_and_that_go_away(start, li
     said = listener.collect(DiagnosticArray, "/diagnostics")
     paths = listener.collect(MarkerArray, "forecast/paths", latched)
     what_if = listener.collect(MarkerArray, "forecast/what_if/paths", latched)
-    node = start("-m", "svfm_ros.nodes.forecast_node", "--ros-args", "-p", "silent_s:=3.0")
+    node = start(
+        "-m", "svfm_ros.nodes.forecast_node", "--ros-args", "-p", "silent_s:=3.0", "-p", f"model_folder:={tmp_path}"
+    )
     poses = listener.node.create_publisher(PoseWithCovarianceStamped, "pose", 100)
     models = listener.node.create_publisher(String, "model", latched)
     wait_for_listener(poses, said)
     assert said[-1].status[0].message == "there is no model yet"
 
-    # A model that is no model is one line; then a good one comes.
-    models.publish(String(data="/nowhere/model.pt"))
-    said.wait_for(lambda m: "got no file" in m.status[0].message)
+    # Models that are not signed, outside of the folder or missing are refused; then a good one comes.
     model = save_tiny(tmp_path / "model.pt")
-    models.publish(String(data=Announcement(str(model), tiny_file().model_id).to_text()))
+    key = SigningKey.create(tmp_path)
+    for text, reason in (
+        (f'{{"path": "{model}"}}', "without the trainer's signature"),
+        (ModelAnnouncement("/etc/passwd").to_text(key), "expected a model inside"),
+        (ModelAnnouncement(str(tmp_path / "none.pt")).to_text(key), "got no file"),
+    ):
+        models.publish(String(data=text))
+        said.wait_for(lambda m, reason=reason: reason in m.status[0].message)
+    models.publish(String(data=ModelAnnouncement(str(model), tiny_file().model_id).to_text(key)))
     said.wait_for(lambda m: {"model": tiny_file().model_id}.items() <= figures(m).items())
     changed = listener.call(
         SetParameters,
@@ -65,21 +72,40 @@ def test_poses_become_forecasts_that_late_viewers_see_and_that_go_away(start, li
     for step in range(10):
         poses.publish(pose_at(0.1 * step, step))
     drawn = paths.wait_for(lambda m: any(s.type == Marker.LINE_LIST for s in m.markers))
-    assert {s.header.frame_id for s in drawn.markers if s.action == Marker.ADD} == {"alice/map"}
+    assert {s.header.frame_id for s in drawn.markers if s.action == Marker.ADD} == {"map"}
     what_if.wait_for(lambda m: any(s.ns.startswith("forecast/what_if") for s in m.markers))
 
     # Whoever comes late gets the last forecast, for people and for machines.
     endpoints = listener.collect(MarkerArray, "forecast/endpoints", latched).wait(1)[-1]
     assert any("kitchen" in s.text for s in endpoints.markers)
-    assert listener.collect(OccupancyGrid, "forecast/density", latched).wait(1)[-1].info.width > 5
+    densities = listener.collect(OccupancyGrid, "forecast/density", latched)
+    assert max(densities.wait(1)[-1].data) > 20
+    size = (densities[-1].info.width, densities[-1].info.height)
     assert listener.collect(Float64, "forecast/entropy", latched).wait(1)[-1].data >= 0.0
     summary = json.loads(listener.collect(String, "forecast/summary", latched).wait(1)[-1].data)
     assert math.isclose(sum(summary["shares"].values()), 1.0, abs_tol=0.01)
     assert summary["places"] == ["kitchen"]
+    assert summary["positions"] == {"kitchen": [4.0, 0.0, 1.0]}
     cloud = listener.collect(PointCloud2, "forecast/samples", latched).wait(1)[-1]
     assert (cloud.height, cloud.width) == (200, 26)
 
-    # No more poses: what was drawn goes away.
+    # Poses in another frame than the model's, and on a map that is not aligned with it, give no forecast.
+    summaries = listener.collect(String, "forecast/summary", latched)
+    poses.publish(pose_at(1.0, 11, "alice/map"))
+    reason = "poses are in the frame 'alice/map', the model is in the frame 'map'"
+    summaries.wait_for(lambda m: not json.loads(m.data)["known"] and json.loads(m.data)["reason"] == reason)
+    said.wait_for(lambda m: reason in m.status[0].message)
+    aligned = listener.node.create_publisher(Bool, "map_in_house_frame", latched)
+    aligned.publish(Bool(data=False))
+    step = 12
+    while not any("started anew" in json.loads(m.data)["reason"] for m in summaries):
+        poses.publish(pose_at(1.0, step))
+        step += 1
+        summaries.wait(len(summaries) + 1)
+    densities.wait_for(lambda m: not any(m.data))
+    assert {(m.info.width, m.info.height) for m in densities} == {size}
+
+    # No more poses: markers are removed.
     paths.wait_for(lambda m: [s.action for s in m.markers] == [Marker.DELETEALL])
     node.terminate()
     _, err = node.communicate(timeout=PATIENCE_S)
@@ -106,20 +132,6 @@ def test_bad_input_is_refused_in_one_sentence(listener, parameter, value, messag
     assert "\n" not in str(error.value)
 
 
-def test_the_walk_so_far_begins_where_the_wearer_left():
-    so_far = WalkSoFar(RecorderConfig())
-    for i in range(100):  # ten seconds of standing
-        so_far.push(START_NS + i * 10**8, Pose2(0.0, 0.0, 0.0))
-    assert so_far.walk() is None
-    for i in range(100, 120):
-        so_far.push(START_NS + i * 10**8, Pose2(0.1 * (i - 99), 0.0, 0.0))
-    walk = so_far.walk()
-    assert abs(walk.stamps_ns[0] - (START_NS + 100 * 10**8)) < 3 * 10**8
-    assert walk.xy[-1, 0] == pytest.approx(2.0)
-    so_far.push(START_NS, Pose2(5.0, 0.0, 0.0))  # a bag that begins again
-    assert so_far.walk() is None
-
-
 def test_a_forecast_survives_the_wire():
     from svfm_ros.forecasting.forecaster import Forecaster
     from svfm_ros.forecasting.model_places import places_from
@@ -133,22 +145,19 @@ def test_a_forecast_survives_the_wire():
     assert back.shares == pytest.approx(dict(forecast.shares), abs=1e-4)
 
 
-def test_announcements():
-    told = Announcement("/m.pt", "abc", 12, -3.5)
-    assert Announcement.from_text(told.to_text()) == told
-    assert Announcement.from_text(" /m.pt ") == Announcement("/m.pt")
-    for nonsense in ("", "{", "{}", '{"path": '):
-        with pytest.raises(SvfmError):
-            Announcement.from_text(nonsense)
+def test_another_node_receives_forecasts(listener):
+    from svfm_ros.forecasting.forecaster import Forecaster
+    from svfm_ros.forecasting.model_places import places_from
 
-
-def test_a_budget_holds_the_rate_and_forgives_a_late_start():
-    budget, now, begun = Budget(), 0.0, []
-    for arrival in np.arange(0.0, 5.0, 0.01):
-        now = max(now, arrival)
-        now += budget.wait_s(10.0, now)
-        budget.spend(now)
-        begun.append(now)
-        if now > 5.0:
-            break
-    assert 9.0 <= (len(begun) - 2) / now <= 10.5
+    places = places_from(tiny_file().metrics)
+    forecast = Forecaster(tiny_file(), places).forecast((0.0, 0.0), START_NS)
+    got, other = Collected(), Listener()
+    ForecastListener(other.node, got.add)
+    clouds = listener.node.create_publisher(PointCloud2, "forecast/samples", LATCHED)
+    summaries = listener.node.create_publisher(String, "forecast/summary", LATCHED)
+    summaries.publish(String(data=to_summary(forecast, places)))
+    clouds.publish(to_cloud(forecast, places))
+    received = got.wait(1)[0]
+    other.close()
+    np.testing.assert_allclose(received.samples_xy, forecast.samples_xy, atol=1e-5)
+    assert (received.stamp_ns, received.unfamiliar) == (START_NS, forecast.unfamiliar)

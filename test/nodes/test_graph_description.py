@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from svfm_ros.config.node_config import NODE_CONFIGS
 from svfm_ros.errors import SvfmError, UsageError
 from svfm_ros.nodes.runtime.configured_node import ConfiguredNode
-from svfm_ros.nodes.runtime.graph_description import _SETS, ARGUMENTS, make_plan, parse_pairs
+from svfm_ros.nodes.runtime.graph_description import _SETS, ARGUMENTS, NETWORK_VARIABLES, make_plan, parse_pairs
 from svfm_ros.nodes.runtime.parameters import parameter_names
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -30,14 +30,14 @@ def parameters(plan, name):
 def test_source_of_scans():
     core = ["slam_node", "trainer_node", "forecast_node"]
     assert names(make_plan({})) == ["sim_node", *core]
-    assert names(make_plan({"bag": "walks"})) == ["player", *core]
+    assert names(make_plan({"bag": "/"})) == ["player", *core]
     assert names(make_plan({"live": "true"})) == core
 
 
 def test_arguments_become_parameters():
-    plan = make_plan({"bag": "/data/walks", "rate": "2", "store": "/s", "device": "cpu", "what_if_hour": "23"})
+    plan = make_plan({"bag": "/", "rate": "2", "store": "/s", "device": "cpu", "what_if_hour": "23"})
     player = parameters(plan, "player")
-    assert (player["bag"], player["rate"], player["wait_for"]) == ("/data/walks", 2.0, ["scan"])
+    assert (player["bag"], player["rate"], player["wait_for"]) == ("/", 2.0, ["scan"])
     assert "loop" not in player  # not given: the parameters file keeps its say
     assert parameters(plan, "slam_node")["store"] == parameters(plan, "trainer_node")["store"] == "/s"
     assert parameters(plan, "forecast_node")["what_if_hour"] == 23.0
@@ -46,6 +46,7 @@ def test_arguments_become_parameters():
 
 def test_paths_are_made_whole(monkeypatch, tmp_path):
     monkeypatch.chdir(tmp_path)
+    (tmp_path / "walks").mkdir()
     assert parameters(make_plan({"bag": "walks"}), "player")["bag"] == str(tmp_path / "walks")
     monkeypatch.setenv("HOME", "/home/mary")
     assert parameters(make_plan({"store": "~/walks"}), "slam_node")["store"] == "/home/mary/walks"
@@ -55,10 +56,10 @@ def test_paths_are_made_whole(monkeypatch, tmp_path):
     ("texts", "expected"),
     [
         ({}, True),
-        ({"bag": "b"}, True),
+        ({"bag": "/"}, True),
         ({"live": "true"}, False),
         ({"live": "true", "use_sim_time": "true"}, True),
-        ({"bag": "b", "use_sim_time": "false"}, False),
+        ({"bag": "/", "use_sim_time": "false"}, False),
     ],
 )
 def test_simulated_time_where_time_is_simulated(texts, expected):
@@ -77,10 +78,38 @@ def test_wearables_have_frames_of_their_own_and_share_a_given_map():
     assert shared.namespace == "/alice"
     assert shared.fixed_frame == "map"
     assert parameters(shared, "slam_node")["base_frame"] == "alice/base_link"
+    assert parameters(plan, "sim_node")["laser_frame"] == "alice/laser"
+
+
+def test_stores_are_in_the_state_folder_of_the_user(monkeypatch, tmp_path):
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
+    for texts, name in (({}, "simulated"), ({"bag": "/"}, "replayed"), ({"live": "true"}, "walks")):
+        plan = make_plan(texts)
+        store = str(tmp_path / "svfm_ros" / name)
+        assert parameters(plan, "slam_node")["store"] == parameters(plan, "trainer_node")["store"] == store
+        assert parameters(plan, "forecast_node")["model_folder"] == store
+        assert plan.notes[0] == f"walks, map and model are kept in {store}"
+    assert not (tmp_path / "svfm_ros").exists()
+    assert parameters(make_plan({"model": "/models/m.pt"}), "forecast_node")["model_folder"] == "/models"
+
+
+def test_messages_stay_on_this_machine_unless_asked_for(monkeypatch):
+    for name in NETWORK_VARIABLES:
+        monkeypatch.delenv(name, raising=False)
+    plan = make_plan({})
+    assert plan.environment == {"ROS_AUTOMATIC_DISCOVERY_RANGE": "LOCALHOST"}
+    assert plan.notes[-1] == "network: this machine only (network:=lan opens it)"
+    opened = make_plan({"network": "lan"})
+    assert opened.environment == {"ROS_AUTOMATIC_DISCOVERY_RANGE": "SUBNET"}
+    assert "all machines in this network" in opened.notes[-1]
+    monkeypatch.setenv("ROS_STATIC_PEERS", "192.168.1.7")
+    respected = make_plan({"network": "lan"})
+    assert respected.environment == {}
+    assert respected.notes[-1] == "network: as set in the environment (ROS_STATIC_PEERS=192.168.1.7)"
 
 
 def test_scans_of_another_name():
-    plan = make_plan({"bag": "b", "scan": "base_scan"})
+    plan = make_plan({"bag": "/", "scan": "base_scan"})
     slam = next(node for node in plan.nodes if node.name == "slam_node")
     assert slam.remappings == (("scan", "base_scan"),)
     assert parameters(plan, "player")["wait_for"] == ["base_scan"]
@@ -97,6 +126,12 @@ def test_scans_of_another_name():
         ({"bag": "b", "loop": "true", "end_with_bag": "true"}, "a bag that loops has no end"),
         ({"params_file": "/nowhere/p.yaml"}, "params_file: expected a YAML file that can be read"),
         ({"record": "/"}, "record: expected the name of a new bag"),
+        ({"bag": "/nowhere/bag"}, "bag: expected a bag, but /nowhere/bag does not exist"),
+        ({"store": "/etc/passwd"}, "store: expected a folder, got the file /etc/passwd"),
+        ({"what_if_hour": "99"}, "what_if_hour: expected 0 to 24, got 99"),
+        ({"namespace": "mary-ann"}, "namespace: expected a ROS name"),
+        ({"network": "internet"}, "network: expected local or lan, got 'internet'"),
+        ({"topics": "scan"}, "topics:= goes with bag:="),
     ],
 )
 def test_contradictions_and_wrong_values_are_refused(texts, message):

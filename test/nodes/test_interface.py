@@ -24,7 +24,7 @@ def bag(tmp_path_factory):
     return write_bag(tmp_path_factory.mktemp("bag") / "bag", [("/scan", LASER_SCAN, START_NS, scan_bytes(START_NS))])
 
 
-@pytest.fixture(scope="module", params=[name for name in NODE_CONFIGS if name != "recorder"])
+@pytest.fixture(scope="module", params=[name for name in NODE_CONFIGS if name != "bag_recorder"])
 def node(request, bag):
     """Each node that people start, listening to all it will ever listen to."""
     context = rclpy.Context()

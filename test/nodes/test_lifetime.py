@@ -150,7 +150,7 @@ def test_nohup_keeps_it(start):
     process = start("-c", script)
     names = process.stdout.readline().split()
     assert names[0] == "up"
-    assert "follow_parent" not in names
+    assert "end_with_parent" not in names
     process.terminate()
     assert ends(process)[0] == 0
 

@@ -148,7 +148,7 @@ def test_a_what_if_is_dashed_and_in_a_namespace_of_its_own():
     both = path_shapes(forecast(), PLACES, style) + endpoint_shapes(forecast(), PLACES, style)
     texts = of_kind(both, Marker.TEXT_VIEW_FACING)
     assert len(texts) == 4
-    assert all(t.text.startswith("what if: ") for t in texts)
+    assert sum(t.text.startswith("what if: ") for t in texts) == 1  # the line beside the walker
 
 
 # Endpoints
@@ -159,7 +159,7 @@ def test_endpoints_have_a_name_a_percentage_and_an_ellipse_where_the_samples_end
     texts = {s.text for s in of_kind(shapes, Marker.TEXT_VIEW_FACING)}
     assert texts == {"front door 60%", "kitchen 30%", "elsewhere 10%"}  # the landing has no share
     ellipses = of_kind(shapes, Marker.CYLINDER)
-    assert len(ellipses) == 3
+    assert len(ellipses) == 2  # none for elsewhere, which is no place
     door = min(ellipses, key=lambda s: math.hypot(s.pose.x - 5, s.pose.y))
     assert math.hypot(door.pose.x - 5, door.pose.y) < 0.1
     assert door.scale[0] == pytest.approx(0.4, abs=0.15)  # four sigmas of 0.1 m
@@ -175,18 +175,55 @@ def test_an_ellipse_lies_along_the_spread():
     assert math.sin(ellipse.pose.theta - 0.5) == pytest.approx(0.0, abs=0.05)  # either way round
 
 
-def test_entropy_is_told_beside_the_walker():
-    (text,) = of_kind(path_shapes(forecast(), PLACES, MarkerStyle()), Marker.TEXT_VIEW_FACING)
-    assert text.text == "0.90 nats, 52 walks"
+def test_a_what_if_names_only_places_whose_share_differs():
+    style = MarkerStyle().what_if()
+    live, same, other = forecast((60, 30, 0), 10), forecast((62, 28, 0), 10), forecast((30, 60, 0), 10)
+    assert of_kind(endpoint_shapes(same, PLACES, style, live), Marker.TEXT_VIEW_FACING) == []
+    assert of_kind(path_shapes(same, PLACES, style, live), Marker.TEXT_VIEW_FACING) == []
+    texts = {s.text for s in of_kind(endpoint_shapes(other, PLACES, style, live), Marker.TEXT_VIEW_FACING)}
+    assert texts == {"front door 30%", "kitchen 60%"}
+
+
+def test_labels_do_not_cover_each_other():
+    near = Places(tuple(Place(f"seat_{i}", 5.0, 0.1 * i, 0.05, "#800080") for i in range(3)))
+    made = replace(forecast((30, 0, 0), 0), shares={p.name: 1 / 3 for p in near})
+    texts = of_kind(endpoint_shapes(made, near, MarkerStyle()), Marker.TEXT_VIEW_FACING)
+    heights = sorted(t.pose.y for t in texts)
+    assert len(texts) == 3
+    assert np.diff(heights).min() >= MarkerStyle().text_m - 1e-9
+    assert all(t.scale[0] > 0 for t in texts)
+
+
+@pytest.mark.parametrize(
+    ("counts", "changes", "expected"),
+    [
+        ((95, 5, 0), {}, "very likely: front door (52 walks)"),
+        ((60, 40, 0), {}, "likely: front door (52 walks)"),
+        ((34, 33, 33), {}, "undecided (52 walks)"),
+        ((95, 5, 0), {"unfamiliar": 0.8}, "an unfamiliar walk (80%)"),
+        ((95, 5, 0), {"known": False}, "unknown: no recorded walk came near here"),
+        ((95, 5, 0), {"known": False, "reason": "another frame"}, "unknown: another frame"),
+        ((95, 5, 0), {"entropy": None}, "very likely: front door (52 walks)"),
+    ],
+)
+def test_one_line_beside_the_walker_says_how_sure_it_is(counts, changes, expected):
+    made = replace(forecast(counts, 0), **changes)
+    (text,) = of_kind(path_shapes(made, PLACES, MarkerStyle()), Marker.TEXT_VIEW_FACING)
+    assert text.text == expected
     assert math.hypot(text.pose.x, text.pose.y) < 0.5
 
 
-def test_a_forecast_that_means_nothing_says_so_and_draws_nothing():
+def test_paths_of_the_free_walker_are_grey():
+    made = forecast((10, 0, 0), 0)
+    made.component[5:] = -1
+    lines = of_kind(path_shapes(made, PLACES, MarkerStyle()), Marker.LINE_LIST)
+    assert sorted(s.colour[:3] for s in lines) == sorted([PLACES.places[0].rgb, (0.6, 0.6, 0.6)])
+
+
+def test_an_unknown_forecast_has_no_paths_and_no_places():
     made = forecast(known=False)
     assert of_kind(path_shapes(made, PLACES, MarkerStyle()), Marker.LINE_LIST) == []
     assert of_kind(endpoint_shapes(made, PLACES, MarkerStyle()), Marker.CYLINDER) == []
-    (text,) = of_kind(path_shapes(made, PLACES, MarkerStyle()), Marker.TEXT_VIEW_FACING)
-    assert text.text == "no walk on record came near here"
 
 
 def test_without_samples_or_places_nothing_breaks():

@@ -62,7 +62,7 @@ def test_only_the_topics_asked_for_from_where_asked(start, listener, latched, tm
 def test_late_subscribers_get_what_was_latched_even_from_before_the_start(start, listener, latched, tmp_path):
     bag = write_bag(tmp_path / "bag", [MAP, *SCANS], latched={"/map"})
     scan = listener.collect(LaserScan, "scan")
-    player(start, bag, "--start", 5.5, "--loop")
+    player(start, bag, "--topics", "all", "--start", 5.5, "--loop")
     scan.wait(1)
     late = listener.collect(String, "map", latched)
     assert late.wait(1)[0].data == "the map"
@@ -122,8 +122,8 @@ def test_bad_input_is_refused_in_one_sentence(listener, tmp_path, case):
     (tmp_path / "diary.mcap").write_text("today I walked")
     arguments, expected = {
         "not a bag": ([str(tmp_path / "diary.mcap")], "is not a bag"),
-        "wrong topic": ([bag, "--topics", "skan"], "nothing that can be replayed; it has /scan"),
-        "no bag": ([], "which bag?"),
+        "wrong topic": ([bag, "--topics", "skan"], "has no topic to replay; it has /scan"),
+        "no bag": ([], "expected the path of a bag"),
         "past the end": ([bag, "--start", "99"], "expected a start within the 1.9 s"),
         "bad rate": ([bag, "--rate", "0"], "rate: expected 0.01 to 1000.0, got 0.0"),
     }[case]
@@ -144,7 +144,7 @@ def test_types_that_are_not_installed_are_left_out_and_said(start, listener, tmp
         writer.write(other, START_NS, b"\0\1\0\0\1\0\0\0")
         writer.write(scan, START_NS, SCANS[0][3])
     got = listener.collect(LaserScan, "scan")
-    code, text = end(player(start, bag, "--wait-for", "scan"))
+    code, text = end(player(start, bag, "--topics", "all", "--wait-for", "scan"))
     got.wait(1)
     assert code == 0
     assert "/odd is left out: its type acme_msgs/msg/Odd is not installed here" in text
@@ -163,10 +163,22 @@ def test_a_bag_that_is_cut_off_is_replayed_as_far_as_it_goes(start, listener, tm
     assert got == [data for _, _, _, data in scans(100)][: len(got)]
 
 
-def test_a_bag_without_scans_is_said_and_replayed(start, listener, latched, tmp_path):
-    bag = write_bag(tmp_path / "bag", [MAP], latched={"/map"})
+def test_outputs_of_a_recorded_run_are_replayed_only_by_name(start, listener, latched, tmp_path):
+    bag = write_bag(tmp_path / "bag", [MAP, *SCANS, *scans(3, topic="/forecast/samples")], latched={"/map"})
     got = listener.collect(String, "map", latched)
-    code, text = end(player(start, bag, "--wait-for", "map"))
+    samples = listener.collect(LaserScan, "forecast/samples")
+    scan = listener.collect(LaserScan, "scan")
+    code, text = end(player(start, bag, "--rate", 20, "--wait-for", "scan"))
     assert code == 0
-    assert "holds no LaserScan or PointCloud2; it has /map (std_msgs/msg/String)" in text
+    assert "replayed 20 messages on 1 topics" in text
+    scan.wait(20)
+    assert not got
+    assert not samples
+    assert end(player(start, bag, "--topics", "map", "--wait-for", "map"))[0] == 0
     assert got.wait(1)[0].data == "the map"
+
+
+def test_a_bag_without_inputs_is_refused(listener, tmp_path):
+    bag = str(write_bag(tmp_path / "bag", [MAP], latched={"/map"}))
+    with pytest.raises(SvfmError, match="has no topic to replay; it has /map"):
+        Player(parameter_overrides=parameters_of([bag]), context=listener.context)

@@ -5,7 +5,7 @@ from rclpy.qos import QoSProfile, ReliabilityPolicy
 from roslive import Collected, Listener
 from std_msgs.msg import String
 
-from svfm_ros.nodes.runtime.subscriptions import Hearing
+from svfm_ros.nodes.runtime.subscriptions import AdaptiveSubscription
 
 pytestmark = pytest.mark.ros
 
@@ -39,9 +39,9 @@ def test_either_kind_is_heard(listener, talker, reliability, first):
     qos = QoSProfile(depth=10, reliability=reliability)
     if first == "talker":
         publisher = talker.create_publisher(String, topic, qos)
-        Hearing(listener.node, String, topic, heard.add, 10)
+        AdaptiveSubscription(listener.node, String, topic, heard.add, 10)
     else:
-        Hearing(listener.node, String, topic, heard.add, 10)
+        AdaptiveSubscription(listener.node, String, topic, heard.add, 10)
         publisher = talker.create_publisher(String, topic, qos)
     assert until_heard(heard, publisher)
 
@@ -49,7 +49,7 @@ def test_either_kind_is_heard(listener, talker, reliability, first):
 def test_nothing_is_lost_from_the_moment_a_reliable_publisher_knows_of_us(listener, talker):
     heard = Collected()
     publisher = talker.create_publisher(String, "all", QoSProfile(depth=200, reliability=RELIABLE))
-    Hearing(listener.node, String, "all", heard.add, 200)
+    AdaptiveSubscription(listener.node, String, "all", heard.add, 200)
     while not publisher.get_subscription_count():
         pass
     for i in range(100):

@@ -17,7 +17,7 @@ from svfm_ros.config.node_config import SlamNodeConfig
 from svfm_ros.config.walk_config import RecorderConfig
 from svfm_ros.mapio import save_map
 from svfm_ros.nodes.messages import convert
-from svfm_ros.nodes.walk_publisher import WalkKeeper
+from svfm_ros.pipeline.live.walk_saver import WalkSaver
 from svfm_ros.pipeline.map_drawer import MapDrawer
 from svfm_ros.pipeline.slam_engine import Engines
 from svfm_ros.pipeline.tracking import Tracking
@@ -139,11 +139,11 @@ def test_walks_of_a_second_session_are_brought_into_the_house(listener, tmp_path
     store = WalkStore.create(tmp_path / "walks")
     store.add(there)
     store.set_alignment(Alignment(there.walk_id, Pose2(), None, True, "the first"))
-    keeper = WalkKeeper(listener.node, str(store.path), "map", placed=False)
-    assert not keeper.in_house_frame
-    keeper.keep(back)
-    wait(lambda: keeper.kept)
-    keeper.close()
+    saver = WalkSaver(str(store.path), "map", on_given_map=False)
+    assert not saver.in_house_frame
+    saver.save(back)
+    wait(lambda: saver.saved)
+    saver.close()
     store.refresh()
     found = store.alignment(back.walk_id)
     assert found.accepted, found.reason
@@ -154,17 +154,17 @@ def test_walks_of_a_second_session_are_brought_into_the_house(listener, tmp_path
 
 def test_the_first_session_makes_the_house_and_a_new_map_does_not(listener, tmp_path):
     there, back, _ = walks_of_two_sessions()
-    keeper = WalkKeeper(listener.node, str(tmp_path / "walks"), "map", placed=False)
-    assert keeper.in_house_frame
-    keeper.start_over()
-    assert keeper.in_house_frame  # there was no walk yet
-    keeper.keep(there)
-    wait(lambda: keeper.kept)
-    keeper.start_over()
-    assert not keeper.in_house_frame
-    keeper.keep(back)
-    wait(lambda: keeper.kept == 2)
-    keeper.close()
+    saver = WalkSaver(str(tmp_path / "walks"), "map", on_given_map=False)
+    assert saver.in_house_frame
+    saver.new_map()
+    assert saver.in_house_frame  # there was no walk yet
+    saver.save(there)
+    wait(lambda: saver.saved)
+    saver.new_map()
+    assert not saver.in_house_frame
+    saver.save(back)
+    wait(lambda: saver.saved == 2)
+    saver.close()
     store = WalkStore.open(tmp_path / "walks")
     assert store.alignment(there.walk_id).reason == "recorded while the house's map was made"
     assert "of its points lie" in store.alignment(back.walk_id).reason
@@ -175,7 +175,7 @@ def test_walks_whose_process_ended_before_they_were_placed_are_placed_later(list
     store = WalkStore.create(tmp_path / "walks")
     store.add_all([there, back])
     store.set_alignment(Alignment(there.walk_id, Pose2(), None, True, "the first"))
-    keeper = WalkKeeper(listener.node, str(store.path), "map", placed=False, resumed=True)
+    saver = WalkSaver(str(store.path), "map", on_given_map=False, resumed=True)
     wait(lambda: store.alignment(back.walk_id) is not None)
-    keeper.close()
+    saver.close()
     assert store.alignment(back.walk_id).accepted

@@ -91,7 +91,7 @@ def test_walks_without_a_place_are_not_learned(tmp_path):
 def test_without_a_store_it_says_so_and_goes_on(start, listener):
     said = listener.collect(DiagnosticArray, "/diagnostics")
     node = trainer(start)
-    said.wait_for(lambda m: "nothing to learn from" in m.status[0].message)
+    said.wait_for(lambda m: "no walks to train on" in m.status[0].message)
     answer = listener.call(Trigger, "/trainer_node/train_now", Trigger.Request())
     assert not answer.success
     node.terminate()

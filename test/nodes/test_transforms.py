@@ -5,7 +5,7 @@ import pytest
 
 from svfm_ros import geometry
 from svfm_ros.nodes.messages.convert import from_pose, stamp_ns, to_pose
-from svfm_ros.nodes.messages.transforms import Transforms
+from svfm_ros.nodes.messages.transforms import TransformPublisher
 from svfm_ros.types import Pose2
 
 TFMessage = pytest.importorskip("tf2_msgs.msg", reason="tf2_msgs is not installed").TFMessage
@@ -23,10 +23,10 @@ def pose_of(transform):
 
 def test_the_chain_from_map_to_sensor(listener, latched):
     moving = listener.collect(TFMessage, "/tf")
-    transforms = Transforms(listener.node, "alice/map", "alice/odom", "alice/base_link")
+    transforms = TransformPublisher(listener.node, "alice/map", "alice/odom", "alice/base_link")
     T_map_odom, T_odom_base, T_base_sensor = Pose2(1.0, 2.0, 0.5), Pose2(-3.0, 0.5, 2.0), Pose2(0.1, 0.0, 1.0)
-    transforms.mount(T_base_sensor, "alice/laser", 5)
-    transforms.move(T_map_odom, T_odom_base, 7)
+    transforms.publish_mount(T_base_sensor, "alice/laser", 5)
+    transforms.publish(T_map_odom, T_odom_base, 7)
     first, second = moving.wait(1)[0].transforms
     (mounted,) = listener.collect(TFMessage, "/tf_static", latched).wait(1)[0].transforms
     assert (first.header.frame_id, first.child_frame_id) == ("alice/map", "alice/odom")
@@ -39,10 +39,10 @@ def test_the_chain_from_map_to_sensor(listener, latched):
 
 
 def test_a_sensor_that_is_the_base_needs_no_mount(listener):
-    transforms = Transforms(listener.node, "map", "odom", "laser")
+    transforms = TransformPublisher(listener.node, "map", "odom", "laser")
     fixed = listener.collect(TFMessage, "/tf_static")
     moving = listener.collect(TFMessage, "/tf")
-    transforms.mount(Pose2(), "laser", 5)
-    transforms.move(Pose2(), Pose2(), 7)
+    transforms.publish_mount(Pose2(), "laser", 5)
+    transforms.publish(Pose2(), Pose2(), 7)
     moving.wait(1)
     assert not fixed

@@ -1,7 +1,7 @@
-"""ROS messages to the nouns of the house and back. Nothing is computed here beyond the change of form.
+"""Conversions between ROS messages and the types of ``svfm_ros.types``.
 
-Stamps travel as integer nanoseconds, angles as yaw, unknown map cells as NaN on our side and -1 on the wire. Big
-arrays go through ``array.array``: the message classes take those over as they are, and walk through anything else.
+Stamps become integer nanoseconds, orientations yaw, unknown map cells (-1) NaN. Large arrays are passed as
+``array.array``, which message classes take without a copy per element.
 """
 
 import array
@@ -42,8 +42,8 @@ __all__ = [
 
 Array = NDArray[np.float64]
 
-# Where x, y and yaw stand among the six of a ROS covariance: x, y, z, roll, pitch, yaw.
-_PLANAR = np.ix_([0, 1, 5], [0, 1, 5])
+# Rows of x, y and yaw in a ROS covariance of x, y, z, roll, pitch, yaw.
+_X_Y_YAW = np.ix_([0, 1, 5], [0, 1, 5])
 _UNKNOWN_CELL = -1
 
 
@@ -67,7 +67,7 @@ def header(frame: str, time_ns: int) -> Header:
 
 
 def from_laser_scan(message: LaserScan) -> Scan:
-    """One sweep; beams without an echo stay as they came (NaN, inf or out of range)."""
+    """The scan; beams without an echo keep their value (NaN, inf or out of range)."""
     ranges = np.array(message.ranges, dtype=np.float32)  # (N,)
     shape = (message.angle_min, message.angle_increment, message.range_min, message.range_max)
     if not len(ranges) or not all(map(math.isfinite, shape)) or message.angle_increment == 0.0:
@@ -88,7 +88,7 @@ def from_laser_scan(message: LaserScan) -> Scan:
 
 
 def to_laser_scan(scan: Scan, frame: str) -> LaserScan:
-    """The sweep as a sensor would send it."""
+    """The scan as a message."""
     return LaserScan(
         header=header(frame, scan.stamp_ns),
         angle_min=float(scan.angle_min),
@@ -106,7 +106,7 @@ def to_laser_scan(scan: Scan, frame: str) -> LaserScan:
 
 
 def to_pose(pose: Pose2) -> Pose:
-    """Flat on the ground."""
+    """The pose with z, roll and pitch 0."""
     message = Pose()
     message.position.x, message.position.y = float(pose.x), float(pose.y)
     message.orientation.z, message.orientation.w = math.sin(pose.theta / 2), math.cos(pose.theta / 2)
@@ -114,7 +114,7 @@ def to_pose(pose: Pose2) -> Pose:
 
 
 def from_pose(message: Pose) -> Pose2:
-    """Seen from above: height, roll and pitch are left out."""
+    """x, y and yaw of a pose; z, roll and pitch are left out."""
     q = message.orientation
     if q.x == q.y == q.z == q.w == 0.0:
         raise DataError("expected a pose with an orientation, got the quaternion 0, 0, 0, 0")
@@ -128,9 +128,9 @@ def to_pose_stamped(pose: Pose2, frame: str, time_ns: int) -> PoseStamped:
 
 
 def to_pose_with_covariance(pose: Pose2, covariance: Array, frame: str, time_ns: int) -> PoseWithCovarianceStamped:
-    """A pose with the covariance ``(3, 3)`` of x, y, yaw; height, roll and pitch are certain."""
+    """A pose with the covariance ``(3, 3)`` of x, y, yaw; 0 for z, roll and pitch."""
     full = np.zeros((6, 6))
-    full[_PLANAR] = covariance
+    full[_X_Y_YAW] = covariance
     message = PoseWithCovarianceStamped(header=header(frame, time_ns))
     message.pose.pose = to_pose(pose)
     message.pose.covariance = full.ravel()
@@ -140,11 +140,11 @@ def to_pose_with_covariance(pose: Pose2, covariance: Array, frame: str, time_ns:
 def from_pose_with_covariance(message: PoseWithCovarianceStamped) -> tuple[Pose2, Array]:
     """The pose and the covariance ``(3, 3)`` of x, y, yaw."""
     full = np.asarray(message.pose.covariance, dtype=float).reshape(6, 6)
-    return from_pose(message.pose.pose), full[_PLANAR]
+    return from_pose(message.pose.pose), full[_X_Y_YAW]
 
 
 def to_transform(T_parent_child: Pose2, parent: str, child: str, time_ns: int) -> TransformStamped:
-    """Where the child's frame stands in the parent's."""
+    """The transform of a child frame in its parent frame."""
     pose = to_pose(T_parent_child)
     transform = Transform(rotation=pose.orientation)
     transform.translation.x, transform.translation.y = pose.position.x, pose.position.y
@@ -155,7 +155,7 @@ def to_transform(T_parent_child: Pose2, parent: str, child: str, time_ns: int) -
 
 
 def to_grid_message(grid: OccupancyGrid, frame: str, time_ns: int) -> GridMessage:
-    """Percent of occupied, -1 where nothing is known."""
+    """Occupancy in percent, -1 where unknown."""
     known = np.isfinite(grid.prob)
     cells = np.full(grid.prob.shape, _UNKNOWN_CELL, dtype=np.int8)  # (H, W)
     cells[known] = np.rint(100 * np.clip(grid.prob[known], 0.0, 1.0)).astype(np.int8)
@@ -169,7 +169,7 @@ def to_grid_message(grid: OccupancyGrid, frame: str, time_ns: int) -> GridMessag
 
 
 def from_grid_message(message: GridMessage) -> OccupancyGrid:
-    """Probabilities from percent; cells below zero are unknown."""
+    """Occupancy in [0, 1]; cells below zero are NaN."""
     height, width = message.info.height, message.info.width
     cells = np.frombuffer(array.array("b", message.data), dtype=np.int8)
     if len(cells) != height * width or not message.info.resolution > 0:
@@ -179,11 +179,11 @@ def from_grid_message(message: GridMessage) -> OccupancyGrid:
         )
     prob = cells.reshape(height, width).astype(np.float32) / np.float32(100)
     prob[prob < 0] = np.nan
-    return OccupancyGrid(prob, _shortest(message.info.resolution), from_pose(message.info.origin))
+    return OccupancyGrid(prob, _shortest_decimal(message.info.resolution), from_pose(message.info.origin))
 
 
-def _shortest(value: float) -> float:
-    """The double a person meant by a 32 bit number: 0.05 and not 0.05000000074505806."""
+def _shortest_decimal(value: float) -> float:
+    """The shortest decimal that is the same 32-bit float: 0.05 and not 0.05000000074505806."""
     return float(str(np.float32(value)))
 
 
@@ -197,9 +197,9 @@ def to_path(stamps_ns: Sequence[int] | NDArray[np.int64], poses: Array, frame: s
 
 
 def from_path(message: Path, resident: str) -> Walk:
-    """A walk from a path; times must grow from pose to pose."""
+    """A walk from a path; stamps must increase."""
     stamps_ns = np.array([stamp_ns(p.header.stamp) for p in message.poses], dtype=np.int64)  # (T,)
     if len(stamps_ns) < 2 or np.any(np.diff(stamps_ns) <= 0):
-        raise DataError(f"expected a walk of two or more poses in growing time, got {len(stamps_ns)} poses")
+        raise DataError(f"expected a walk of two or more poses with increasing stamps, got {len(stamps_ns)} poses")
     poses = np.array([from_pose(p.pose).as_array() for p in message.poses])  # (T, 3)
     return Walk(walk_id_of(resident, int(stamps_ns[0])), resident, stamps_ns, poses)

@@ -1,8 +1,8 @@
-"""Forecasts for machines: all sampled paths as a PointCloud2, and the gist of them as JSON.
+"""Forecasts for other programs: all sampled paths as a PointCloud2, and a summary as JSON.
 
-The cloud has one row per sampled path and one column per moment: ``x``, ``y``, ``z`` (0), ``t`` (seconds after the
+The cloud has one row per sampled path and one column per time: ``x``, ``y``, ``z`` (0), ``t`` (seconds after the
 stamp), ``place`` (where the path ends, as an index into the places of the summary, -1: elsewhere) and ``component``
-(the field it follows). RViz shows it as it is.
+(the field it follows, -1: the free walker).
 """
 
 import array
@@ -27,7 +27,7 @@ _FIELDS = [
 
 
 def to_cloud(forecast: Forecast, places: Places) -> PointCloud2:
-    """Every sampled path at every moment."""
+    """All sampled paths at all times."""
     paths, moments = forecast.samples_xy.shape[:2]
     rows = np.zeros((paths, moments), dtype=_ROW)
     rows["x"], rows["y"] = forecast.samples_xy[..., 0], forecast.samples_xy[..., 1]
@@ -42,23 +42,26 @@ def to_cloud(forecast: Forecast, places: Places) -> PointCloud2:
 
 
 def to_summary(forecast: Forecast, places: Places) -> str:
-    """Shares of the places, entropy, and what the forecast rests on, as JSON."""
+    """Shares of the places, entropy (null where unknown), walks nearby, model and places with coordinates, as JSON."""
     return json.dumps(
         {
             "stamp_ns": forecast.stamp_ns,
             "frame": forecast.frame,
             "known": forecast.known,
             "shares": {name: round(float(share), 4) for name, share in forecast.shares.items()},
-            "entropy": round(float(forecast.entropy), 4),
+            "entropy": None if forecast.entropy is None else round(float(forecast.entropy), 4),
+            "unfamiliar": round(float(forecast.unfamiliar), 4),
+            "reason": forecast.reason,
             "walks": forecast.walks,
             "model_id": forecast.model_id,
             "places": list(places.names),
+            "positions": {p.name: [round(p.x, 3), round(p.y, 3), round(p.radius_m, 3)] for p in places},
         }
     )
 
 
 def from_cloud(cloud: PointCloud2, summary: Mapping[str, Any]) -> Forecast:
-    """A forecast as it was sent: the paths of the cloud, with the gist that came with it."""
+    """The forecast from its samples and the parsed summary of the same stamp."""
     rows = np.frombuffer(bytes(cloud.data), dtype=_ROW).reshape(cloud.height, cloud.width)
     return Forecast(
         stamp_ns=convert.stamp_ns(cloud.header.stamp),
@@ -67,9 +70,11 @@ def from_cloud(cloud: PointCloud2, summary: Mapping[str, Any]) -> Forecast:
         samples_xy=np.stack([rows["x"], rows["y"]], axis=-1).astype(float),
         component=rows["component"][:, 0].astype(np.int64),
         shares=dict(summary["shares"]),
-        entropy=float(summary["entropy"]),
+        entropy=summary["entropy"],
         walks=int(summary["walks"]),
         model_id=str(summary["model_id"]),
         known=bool(summary["known"]),
         endpoint=rows["place"][:, 0].astype(np.int64),
+        unfamiliar=float(summary["unfamiliar"]),
+        reason=str(summary["reason"]),
     )

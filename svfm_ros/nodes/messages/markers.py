@@ -1,13 +1,13 @@
-"""A forecast as a person sees it on the map: where they may walk, where that ends, and how sure that is.
+"""A forecast as markers: sampled paths, the places they end at, and one line of text beside the walker.
 
-Paths are coloured by the place they end at, the fainter the less likely; each endpoint is an ellipse with a name and a
-percentage; the entropy stands beside the walker. A what-if is dashed and has a namespace of its own. There is one
-LINE_LIST per endpoint: few markers with many points.
+Paths have the colour of the place they end at, with the share of that place as opacity. Each place has an ellipse, a
+name and a percentage. Paths of the free walker, which follows no recorded habit, are grey. There is one LINE_LIST per
+place: few markers with many points. A what-if is dashed, in a namespace of its own, and names only what differs.
 """
 
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,51 +21,77 @@ __all__ = ["MarkerStyle", "clear_shapes", "endpoint_shapes", "path_shapes"]
 Array = NDArray[np.float64]
 Indices = NDArray[np.int64]
 
-_ELSEWHERE_RGB = (0.35, 0.35, 0.35)
+_ELSEWHERE, _FREE = -1, -2  # in the place of a place's index
+_GREY_RGB = (0.35, 0.35, 0.35)
+_FREE_RGB = (0.6, 0.6, 0.6)
+_FAINT = 0.2  # opacity of paths that end in no place
 _TEXT_RGBA: RGBA = (0.05, 0.05, 0.05, 1.0)
 _BYTES_PER_POINT = 40  # three doubles and four floats
-_LEAST_SHARE = 0.01  # places less likely than this are not named
+_MIN_SHARE = 0.01  # places with a lower share get no marker
+_MIN_DIFFERENCE = 0.05  # of a share, for a what-if to name the place
 _ELLIPSE_SIGMAS = 2.0
-_THINNEST_M = 0.15  # an ellipse is at least this wide
+_MIN_AXIS_M = 0.15
 _PATH_HEIGHT_M, _ELLIPSE_HEIGHT_M, _TEXT_HEIGHT_M = 0.05, 0.03, 0.3
+_LINE_SPACING = 1.6  # of texts, over their height
+_CHARACTER_WIDTH = 0.55  # over its height
+_CERTAINTY = ((0.9, "very likely"), (0.6, "likely"), (0.4, "maybe"))  # from a share of so much on
+_UNFAMILIAR = 0.5
 
 
 @dataclass(frozen=True, slots=True)
 class MarkerStyle:
-    """How a forecast is drawn."""
+    """Sizes, lifetime and namespace of the markers."""
 
-    max_bytes: int = 80_000  # of the paths; fewer paths and coarser ones are drawn when more would not fit
-    segments: int = 12  # straight pieces of a path
+    max_bytes: int = 80_000  # of all paths; fewer paths are drawn where they would need more
+    segments: int = 12  # straight lines of a path
     width_m: float = 0.03
     text_m: float = 0.22
-    lifetime_s: float = 2.0  # markers that are not renewed go away
+    lifetime_s: float = 2.0
     dashed: bool = False
     namespace: str = "forecast"
 
     def what_if(self) -> "MarkerStyle":
-        """The same for a what-if."""
-        return MarkerStyle(
-            self.max_bytes, self.segments, self.width_m, self.text_m, self.lifetime_s, True, f"{self.namespace}/what_if"
-        )
+        """The style of a what-if: dashed paths, smaller text, a namespace of its own."""
+        return replace(self, text_m=0.75 * self.text_m, dashed=True, namespace=f"{self.namespace}/what_if")
 
     def canvas(self, forecast: Forecast) -> Canvas:
-        """The frame, time and lifetime of a drawing."""
+        """Frame, stamp and lifetime of the markers of a forecast."""
         return Canvas(forecast.frame, forecast.stamp_ns, self.lifetime_s)
 
 
 def clear_shapes() -> list[Shape]:
-    """Take away all that was drawn on a topic."""
+    """A marker that deletes all others of its topic."""
     return [Shape("", 0, Marker.ARROW, action=Marker.DELETEALL)]
 
 
-def path_shapes(forecast: Forecast, places: Places, style: MarkerStyle) -> list[Shape]:
-    """One list of lines for each endpoint, and the entropy as text; replaces what was drawn before."""
-    return [*clear_shapes(), *_paths(forecast, places, style), _entropy(forecast, style)]
+def path_shapes(
+    forecast: Forecast, places: Places, style: MarkerStyle, compared: Forecast | None = None
+) -> list[Shape]:
+    """Lines for each place and a line of text; replaces earlier markers.
+
+    A what-if has its text only where it differs from the ``compared`` live forecast.
+    """
+    text = [] if compared is not None and not _differing(forecast, compared) else [_headline(forecast, style)]
+    return [*clear_shapes(), *_paths(forecast, places, style), *text]
 
 
-def endpoint_shapes(forecast: Forecast, places: Places, style: MarkerStyle) -> list[Shape]:
-    """An ellipse, a name and a percentage for each likely endpoint; replaces what was drawn before."""
-    return [*clear_shapes(), *(_endpoints(forecast, places, style) if forecast.known else ())]
+def endpoint_shapes(
+    forecast: Forecast, places: Places, style: MarkerStyle, compared: Forecast | None = None
+) -> list[Shape]:
+    """Ellipse, name and percentage of each likely place; replaces earlier markers.
+
+    A what-if has only the places whose share differs from that of the ``compared`` live forecast by 5 points.
+    """
+    named = set(forecast.shares) if compared is None else _differing(forecast, compared)
+    return [*clear_shapes(), *(_endpoints(forecast, places, style, named) if forecast.known else ())]
+
+
+def _differing(forecast: Forecast, compared: Forecast) -> set[str]:
+    if not forecast.known or not compared.known:
+        return set(forecast.shares)
+    names = set(forecast.shares) | set(compared.shares)
+    difference = {n: abs(forecast.shares.get(n, 0.0) - compared.shares.get(n, 0.0)) for n in names}
+    return {n for n, d in difference.items() if d >= _MIN_DIFFERENCE}
 
 
 # Paths
@@ -74,20 +100,21 @@ def endpoint_shapes(forecast: Forecast, places: Places, style: MarkerStyle) -> l
 def _paths(forecast: Forecast, places: Places, style: MarkerStyle) -> Iterator[Shape]:
     if not forecast.known or not len(forecast.samples_xy):
         return
-    ends = _ends(forecast, places)
-    chosen = _choose(ends, _most_paths(style))
+    groups = _groups(forecast, places)
+    chosen = _choose(groups, _max_paths(style))
     lines = _resampled(forecast.samples_xy[chosen], style.segments * (2 if style.dashed else 1))  # (n, M + 1, 2)
-    for place in np.unique(ends[chosen]).tolist():
-        mine = lines[ends[chosen] == place]
+    for group in np.unique(groups[chosen]).tolist():
+        mine = lines[groups[chosen] == group]
         starts, stops = mine[:, :-1], mine[:, 1:]  # (m, M, 2)
         if style.dashed:
             starts, stops = starts[:, ::2], stops[:, ::2]
         points = np.stack([starts, stops], axis=2).reshape(-1, 2)
-        rgb, opacity = _rgb(places, place), _opacity(np.mean(ends == place))
+        rgb = _rgb(places, group)
+        opacity = _opacity(np.mean(groups == group)) if group >= 0 else _FAINT
         colours = np.broadcast_to([*rgb, opacity], (len(points), 4))
         yield Shape(
             f"{style.namespace}/paths",
-            place + 1,
+            group + 2,
             Marker.LINE_LIST,
             height_m=_PATH_HEIGHT_M,
             scale=(style.width_m, 0.0, 0.0),
@@ -97,28 +124,29 @@ def _paths(forecast: Forecast, places: Places, style: MarkerStyle) -> Iterator[S
         )
 
 
-def _ends(forecast: Forecast, places: Places) -> Indices:
-    """The place of each sample ``(S,)``: where it ends in the end, if that is told, or where it is last seen."""
-    return places.assign(forecast.samples_xy[:, -1]) if forecast.endpoint is None else forecast.endpoint
+def _groups(forecast: Forecast, places: Places) -> Indices:
+    """For each sample ``(S,)`` the index of the place it ends at, -1: in no place, -2: a sample of the free walker."""
+    ends = places.assign(forecast.samples_xy[:, -1]) if forecast.endpoint is None else forecast.endpoint
+    return np.where(forecast.component < 0, _FREE, ends)
 
 
-def _most_paths(style: MarkerStyle) -> int:
+def _max_paths(style: MarkerStyle) -> int:
     return max(1, style.max_bytes // (_BYTES_PER_POINT * 2 * style.segments))
 
 
-def _choose(ends: Indices, most: int) -> Indices:
-    """At most so many samples, spread evenly over all, with at least one for every endpoint."""
-    if len(ends) <= most:
-        return np.arange(len(ends))
-    order = np.argsort(ends, kind="stable")
-    spread = order[np.linspace(0, len(ends) - 1, most).round().astype(int)]
-    first = np.unique(ends, return_index=True)[1]
-    missing = first[~np.isin(ends[first], ends[spread])]
+def _choose(groups: Indices, most: int) -> Indices:
+    """At most ``most`` samples, evenly spread over all, with at least one of every group."""
+    if len(groups) <= most:
+        return np.arange(len(groups))
+    order = np.argsort(groups, kind="stable")
+    spread = order[np.linspace(0, len(groups) - 1, most).round().astype(int)]
+    first = np.unique(groups, return_index=True)[1]
+    missing = first[~np.isin(groups[first], groups[spread])]
     return np.unique(np.concatenate([spread, missing]))
 
 
 def _resampled(paths: Array, segments: int) -> Array:
-    """Paths ``(n, K, 2)`` with that many pieces, even in time ``(n, segments + 1, 2)``."""
+    """Paths ``(n, K, 2)`` as so many segments of equal duration ``(n, segments + 1, 2)``."""
     steps = paths.shape[1] - 1
     at = np.linspace(0.0, steps, segments + 1)
     low = np.minimum(at.astype(int), max(steps - 1, 0))
@@ -128,63 +156,104 @@ def _resampled(paths: Array, segments: int) -> Array:
 
 
 def _opacity(share: float) -> float:
-    """Faint for the unlikely, solid for the likely; never so faint that it is lost on the map."""
     return 0.15 + 0.75 * float(share)
 
 
-def _rgb(places: Places, index: int) -> tuple[float, float, float]:
-    return places.places[index].rgb if index >= 0 else _ELSEWHERE_RGB
+def _rgb(places: Places, group: int) -> tuple[float, float, float]:
+    return places.places[group].rgb if group >= 0 else _FREE_RGB if group == _FREE else _GREY_RGB
 
 
-def _entropy(forecast: Forecast, style: MarkerStyle) -> Shape:
-    if forecast.known:
-        text = f"{forecast.entropy:.2f} nats, {forecast.walks} walks"
-    else:
-        text = "no walk on record came near here"
-    text = _prefix(style) + text
+# Text beside the walker
+
+
+def _headline(forecast: Forecast, style: MarkerStyle) -> Shape:
+    text = f"what if: {_sentence(forecast)}" if style.dashed else _sentence(forecast)
     start = forecast.samples_xy[:, 0].mean(axis=0) if len(forecast.samples_xy) else np.zeros(2)
-    above = 2.0 if style.dashed else 1.0  # the what-if's line stands over the live one's
-    return _text(f"{style.namespace}/entropy", 0, start + np.array([0.0, 1.6 * above * style.text_m]), text, style)
+    above_m = _LINE_SPACING * style.text_m * (2.3 if style.dashed else 1.0)  # the what-if above the live forecast
+    return _text(f"{style.namespace}/summary", 0, start + np.array([0.0, above_m]), text, style)
 
 
-def _prefix(style: MarkerStyle) -> str:
-    return "what if: " if style.dashed else ""
+def _sentence(forecast: Forecast) -> str:
+    """The forecast in a few words: ``very likely: kitchen (12 walks)``."""
+    if not forecast.known:
+        return f"unknown: {forecast.reason}" if forecast.reason else "unknown: no recorded walk came near here"
+    if forecast.unfamiliar >= _UNFAMILIAR:
+        return f"an unfamiliar walk ({forecast.unfamiliar:.0%})"
+    name, share = max(forecast.shares.items(), key=lambda item: item[1], default=("", 0.0))
+    for least, words in _CERTAINTY:
+        if share >= least:
+            return f"{words}: {_readable(name)} ({forecast.walks} walks)"
+    return f"undecided ({forecast.walks} walks)"
+
+
+def _readable(name: str) -> str:
+    return name.replace("_", " ")
 
 
 # Endpoints
 
 
-def _endpoints(forecast: Forecast, places: Places, style: MarkerStyle) -> Iterator[Shape]:
-    arrived = places.assign(forecast.samples_xy[:, -1])  # whoever is still on the way says nothing about the spot
+def _endpoints(forecast: Forecast, places: Places, style: MarkerStyle, named: set[str]) -> Iterator[Shape]:
+    last_xy = forecast.samples_xy[:, -1]  # (S, 2)
+    arrived = places.assign(last_xy)  # samples still on their way do not count
+    labels: list[tuple[int, Array, str]] = []
     for name, share in forecast.shares.items():
-        index = places.names.index(name) if name in places.names else -1
-        last = forecast.samples_xy[arrived == index, -1]  # (m, 2)
-        if share < _LEAST_SHARE or (not len(last) and index < 0):
+        index = places.names.index(name) if name in places.names else _ELSEWHERE
+        here = last_xy[arrived == index]  # (m, 2)
+        if share < _MIN_SHARE or name not in named or (index < 0 and not len(here)):
             continue
-        middle, axes, turn = _ellipse(last) if len(last) else _disc(places, index)
-        rgb = _rgb(places, index)
-        yield Shape(
-            f"{style.namespace}/endpoints",
-            index + 1,
-            Marker.CYLINDER,
-            Pose2(float(middle[0]), float(middle[1]), turn),
-            _ELLIPSE_HEIGHT_M,
-            (axes[0], axes[1], 0.02),
-            (*rgb, (0.25 if style.dashed else 0.5) * (0.5 + 0.5 * share)),
-        )
-        label = f"{_prefix(style)}{name.replace('_', ' ')} {share:.0%}"
-        below = -1.6 * style.text_m if style.dashed else 0.0
-        yield _text(f"{style.namespace}/names", index + 1, middle + np.array([0.0, below]), label, style)
+        middle, axes, angle = _ellipse(here) if len(here) else _disc(places, index)
+        if index >= 0:
+            yield _ellipse_shape(index, middle, axes, angle, _rgb(places, index), share, style)
+        else:
+            middle = here[np.argmin(np.linalg.norm(here - np.median(here, axis=0), axis=1))]  # one of the endpoints
+        labels.append((index, middle, f"{_readable(name)} {share:.0%}"))
+    for (index, _, text), xy in zip(labels, _apart([(at, text) for _, at, text in labels], style), strict=True):
+        small = style if index >= 0 else replace(style, text_m=0.7 * style.text_m)
+        yield _text(f"{style.namespace}/names", index + 2, xy, text, small)
+
+
+def _ellipse_shape(
+    index: int,
+    middle: Array,
+    axes: tuple[float, float],
+    angle: float,
+    rgb: tuple[float, float, float],
+    share: float,
+    style: MarkerStyle,
+) -> Shape:
+    opacity = (0.25 if style.dashed else 0.5) * (0.5 + 0.5 * share)
+    pose = Pose2(float(middle[0]), float(middle[1]), angle)
+    scale = (axes[0], axes[1], 0.02)
+    namespace = f"{style.namespace}/endpoints"
+    return Shape(namespace, index + 2, Marker.CYLINDER, pose, _ELLIPSE_HEIGHT_M, scale, (*rgb, opacity))
+
+
+def _apart(labels: list[tuple[Array, str]], style: MarkerStyle) -> list[Array]:
+    """Positions of texts, moved up until none covers an earlier one; those of a what-if start below the place."""
+    below = np.array([0.0, -_LINE_SPACING * style.text_m if style.dashed else 0.0])
+    placed: list[tuple[Array, str]] = []
+    for at, text in labels:
+        xy = np.asarray(at + below, dtype=float)
+        while any(_overlap(xy, text, other, words, style.text_m) for other, words in placed):
+            xy = xy + np.array([0.0, style.text_m])
+        placed.append((xy, text))
+    return [xy for xy, _ in placed]
+
+
+def _overlap(a: Array, a_text: str, b: Array, b_text: str, text_m: float) -> bool:
+    width_m = 0.5 * _CHARACTER_WIDTH * text_m * (len(a_text) + len(b_text))
+    return bool(abs(a[0] - b[0]) < width_m and abs(a[1] - b[1]) < text_m)
 
 
 def _ellipse(points: Array) -> tuple[Array, tuple[float, float], float]:
-    """Middle, full lengths of the axes at two sigmas, and the turn of the longer one."""
+    """Mean, lengths of both axes (4 standard deviations, metres) and angle of the longer axis of points ``(m, 2)``."""
     middle = points.mean(axis=0)
-    spread = np.cov(points.T) if len(points) > 1 else np.zeros((2, 2))
-    values, vectors = np.linalg.eigh(spread)
+    covariance = np.cov(points.T) if len(points) > 1 else np.zeros((2, 2))
+    values, vectors = np.linalg.eigh(covariance)
     lengths = 2.0 * _ELLIPSE_SIGMAS * np.sqrt(np.maximum(values, 0.0))
-    wide, narrow = max(float(lengths[1]), _THINNEST_M), max(float(lengths[0]), _THINNEST_M)
-    return middle, (wide, narrow), math.atan2(vectors[1, 1], vectors[0, 1])
+    longer, shorter = max(float(lengths[1]), _MIN_AXIS_M), max(float(lengths[0]), _MIN_AXIS_M)
+    return middle, (longer, shorter), math.atan2(vectors[1, 1], vectors[0, 1])
 
 
 def _disc(places: Places, index: int) -> tuple[Array, tuple[float, float], float]:
@@ -194,5 +263,5 @@ def _disc(places: Places, index: int) -> tuple[Array, tuple[float, float], float
 
 def _text(namespace: str, number: int, xy: Array, text: str, style: MarkerStyle) -> Shape:
     pose = Pose2(float(xy[0]), float(xy[1]), 0.0)
-    size = (0.0, 0.0, style.text_m)
+    size = (style.text_m, style.text_m, style.text_m)  # some viewers take the width of a space from scale.x
     return Shape(namespace, number, Marker.TEXT_VIEW_FACING, pose, _TEXT_HEIGHT_M, size, _TEXT_RGBA, text=text)

@@ -1,6 +1,6 @@
-"""PointCloud2 as a sweep: the points of a flat LiDAR, sorted into beams by their bearing.
+"""PointCloud2 to Scan: points of a horizontal slice, sorted into beams by their bearing.
 
-Uses ``sensor_msgs_py`` where it is installed and reads the bytes itself where it is not.
+Uses ``sensor_msgs_py`` where it is installed (it is not on PyPI) and numpy where it is not.
 """
 
 import math
@@ -32,7 +32,7 @@ _TYPES = {
 def from_point_cloud(
     message: PointCloud2, beams: int, range_min_m: float, range_max_m: float, z_min_m: float, z_max_m: float
 ) -> Scan:
-    """The nearest point within the slab of heights for each of ``beams`` bearings; NaN where there is none."""
+    """The nearest point between the heights for each of ``beams`` bearings; NaN where there is none."""
     points = read_xyz(message)
     flat = points[(points[:, 2] >= z_min_m) & (points[:, 2] <= z_max_m), :2]
     distance = np.hypot(flat[:, 0], flat[:, 1])
@@ -48,7 +48,7 @@ def from_point_cloud(
 
 
 def read_xyz(message: PointCloud2) -> Array:
-    """Points ``(N, 3)`` without NaN; a cloud without z lies at height 0."""
+    """Points ``(N, 3)`` in metres without NaN; z is 0 where the cloud has none."""
     names = {f.name for f in message.fields}
     if not {"x", "y"} <= names:
         raise DataError(f"expected a PointCloud2 with fields x and y, got {', '.join(sorted(names)) or 'none'}")
@@ -69,7 +69,7 @@ def _read_records(message: PointCloud2, names: list[str]) -> NDArray[np.void]:
 
 
 def _read_bytes(message: PointCloud2, names: list[str]) -> NDArray[np.void]:
-    """The same without ``sensor_msgs_py``: a view of the bytes with one record per point."""
+    """Read the fields with numpy: a view of the bytes with one record per point."""
     order = ">" if message.is_bigendian else "<"
     by_name = {f.name: f for f in message.fields}
     dtype = np.dtype(

@@ -1,7 +1,6 @@
-"""TF (REP 105): map -> odom -> base, and where the sensor sits on the base.
+"""TF (REP 105): map -> odom -> base, and the static transform base -> sensor.
 
-``tf2_msgs`` comes with ROS 2 but not with its wheels. Where it is missing, that is said once and the poses on their
-topic have to do.
+``tf2_msgs`` is part of ROS 2 but not of its PyPI wheels. Where it is missing, no TF is published.
 """
 
 from typing import Any
@@ -12,10 +11,10 @@ from rclpy.qos import DurabilityPolicy, QoSProfile
 from svfm_ros.nodes.messages import convert
 from svfm_ros.types import Pose2
 
-__all__ = ["Transforms"]
+__all__ = ["TransformPublisher"]
 
 
-class Transforms:
+class TransformPublisher:
     """Publishes on ``/tf`` and ``/tf_static``."""
 
     def __init__(self, node: Node, map_frame: str, odom_frame: str, base_frame: str) -> None:
@@ -31,12 +30,12 @@ class Transforms:
         try:
             from tf2_msgs.msg import TFMessage
         except ImportError:
-            node.get_logger().info("tf2_msgs is not installed: no TF, the pose is on its topic alone")
+            node.get_logger().info("tf2_msgs is not installed: TF is not published")
             return None
         return TFMessage
 
-    def move(self, T_map_odom: Pose2, T_odom_base: Pose2, stamp_ns: int) -> None:
-        """Where the base is now, in two steps."""
+    def publish(self, T_map_odom: Pose2, T_odom_base: Pose2, stamp_ns: int) -> None:
+        """Publish map -> odom and odom -> base."""
         if self._message_class is None:
             return
         map_frame, odom_frame, base_frame = self._frames
@@ -46,8 +45,8 @@ class Transforms:
         ]
         self._moving.publish(self._message_class(transforms=steps))
 
-    def mount(self, T_base_sensor: Pose2, sensor_frame: str, stamp_ns: int) -> None:
-        """Where the sensor sits, for good."""
+    def publish_mount(self, T_base_sensor: Pose2, sensor_frame: str, stamp_ns: int) -> None:
+        """Publish the static transform base -> sensor."""
         base_frame = self._frames[2]
         if self._message_class is not None and sensor_frame and sensor_frame != base_frame:
             step = convert.to_transform(T_base_sensor, base_frame, sensor_frame, stamp_ns)

@@ -1,4 +1,4 @@
-"""What every node of ours shares: parameters from a config, and one way to be closed."""
+"""Base class of the nodes: parameters from a config dataclass, a future for the end, one way to close."""
 
 from collections.abc import Collection
 from typing import Any, Generic, TypeVar
@@ -19,8 +19,8 @@ T = TypeVar("T")
 class ConfiguredNode(Node, Generic[T]):
     """A node whose parameters are the options of ``config_class``.
 
-    ``node_options`` go to rclpy's ``Node`` as they are (namespace, context, parameter_overrides, cli_args), so that the
-    same class serves a process of its own and a composition.
+    ``node_options`` go to rclpy's ``Node`` as they are (namespace, context, parameter_overrides, cli_args), so
+    that the same class runs in a process of its own and beside other nodes.
     """
 
     def __init__(
@@ -32,7 +32,7 @@ class ConfiguredNode(Node, Generic[T]):
         **node_options: Any,
     ) -> None:
         super().__init__(name, **node_options)
-        self.done = Future()  # set when the node has nothing left to do, or cannot go on
+        self.done = Future()  # set when the node is finished or cannot go on
         try:
             self.parameters: Parameters[T] = Parameters(self, config_class, live_sections, _names_of_all_nodes())
         except BaseException:
@@ -41,24 +41,24 @@ class ConfiguredNode(Node, Generic[T]):
 
     @property
     def config(self) -> T:
-        """As the parameters say it now."""
+        """The current parameters."""
         return self.parameters.config
 
     def get_logger(self) -> RcutilsLogger:
-        """The node's logger while it can be heard; threads may have something to say when the context is gone."""
-        return super().get_logger() if self.context.ok() else _unheard()
+        """The node's logger; one without output after the context is shut down, when threads may still log."""
+        return super().get_logger() if self.context.ok() else _silent_logger()
 
     def close(self) -> None:
-        """Stop what runs beside the callbacks and leave the graph; nodes with threads or files extend this."""
+        """Destroy the node; nodes with threads or files extend this."""
         self.destroy_node()
 
 
-def _unheard() -> RcutilsLogger:
-    logger = get_logger("svfm_ros.unheard")
+def _silent_logger() -> RcutilsLogger:
+    logger = get_logger("svfm_ros.silent")
     logger.set_level(LoggingSeverity.FATAL)
     return logger
 
 
 def _names_of_all_nodes() -> frozenset[str]:
-    """A parameters file may give one value to all nodes at once (``/**``), whether each knows it or not."""
+    """Parameters of all nodes: a parameters file may set one for all at once (``/**``)."""
     return frozenset(name for config in NODE_CONFIGS.values() for name in parameter_names(config))

@@ -1,4 +1,4 @@
-"""Services whose work is done between two scans, by the thread that places them; scans go on coming in meanwhile."""
+"""Trigger services whose work is done by another thread than the one that serves callbacks."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -11,40 +11,40 @@ from std_srvs.srv import Trigger
 
 from svfm_ros.errors import SvfmError
 
-__all__ = ["Command", "offer"]
+__all__ = ["Request", "create_deferred_service"]
 
 
 @dataclass(frozen=True, slots=True)
-class Command:
-    """Something to be done between two scans, and whom to tell."""
+class Request:
+    """Work for the other thread; ``response`` gets (success, message)."""
 
     work: Callable[[], str]
-    answer: Future
+    response: Future
 
-    def obey(self) -> None:
-        """Do it and tell; what breaks is told, too, and raised."""
+    def run(self) -> None:
+        """Do the work and set the response; unexpected errors are raised, too."""
         try:
-            self.answer.set_result((True, self.work()))
+            self.response.set_result((True, self.work()))
         except SvfmError as error:
-            self.answer.set_result((False, str(error)))
+            self.response.set_result((False, str(error)))
         except Exception as error:
-            self.answer.set_result((False, f"{type(error).__name__}: {error}"))
+            self.response.set_result((False, f"{type(error).__name__}: {error}"))
             raise
 
     def refuse(self, reason: str) -> None:
-        """Tell that it is not done."""
-        self.answer.set_result((False, reason))
+        """Respond that the work is not done."""
+        self.response.set_result((False, reason))
 
 
-def offer(node: Node, name: str, work: Callable[[], str], put: Callable[[Command], Any]) -> None:
-    """A Trigger service; ``put`` takes the command to the thread that obeys it."""
+def create_deferred_service(node: Node, name: str, work: Callable[[], str], put: Callable[[Request], Any]) -> None:
+    """A Trigger service ``~/name``; ``put`` hands the request to the thread that runs it."""
 
     async def serve(_request: Trigger.Request, response: Trigger.Response) -> Trigger.Response:
-        answer = Future()
-        answer.add_done_callback(lambda _: node.executor.wake())
-        put(Command(work, answer))
-        response.success, response.message = await answer
+        future = Future()
+        future.add_done_callback(lambda _: node.executor.wake())
+        put(Request(work, future))
+        response.success, response.message = await future
         return response
 
-    # A group of its own: while it waits for its answer, scans go on coming in.
+    # A callback group of its own: other callbacks are served while this one waits.
     node.create_service(Trigger, f"~/{name}", serve, callback_group=ReentrantCallbackGroup())

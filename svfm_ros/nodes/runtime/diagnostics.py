@@ -1,4 +1,4 @@
-"""What a node says about itself on ``/diagnostics``, once a second: figures, and whether they are as they should be."""
+"""Publishes the state of a node on ``/diagnostics`` once a second, and the rate and duration statistics it contains."""
 
 import threading
 import time
@@ -14,7 +14,7 @@ from rclpy.node import Node
 
 from svfm_ros.clock import NS_PER_S
 
-__all__ = ["ERROR", "OK", "WARN", "Diagnostics", "Health", "Latencies", "RateMeter", "worst"]
+__all__ = ["ERROR", "OK", "WARN", "Diagnostics", "DurationStatistics", "Health", "RateMeter", "worst"]
 
 OK, WARN, ERROR = 0, 1, 2
 _LEVELS = (DiagnosticStatus.OK, DiagnosticStatus.WARN, DiagnosticStatus.ERROR)
@@ -24,21 +24,21 @@ _FIRST_S = 0.2
 
 @dataclass(frozen=True, slots=True)
 class Health:
-    """The state of one thing: OK, WARN or ERROR, why, and the figures."""
+    """Level (OK, WARN or ERROR), the reason for it, and key values."""
 
     level: int = OK
-    reason: str = "all is well"
+    reason: str = "running"
     figures: Mapping[str, Any] = field(default_factory=dict)
 
 
-def worst(*complaints: tuple[bool, int, str]) -> tuple[int, str]:
-    """The worst of those (is so, level, reason) that are so; of equals the first."""
-    true = [(level, reason) for is_so, level, reason in complaints if is_so]
-    return max(true, key=lambda c: c[0], default=(OK, "all is well"))
+def worst(*conditions: tuple[bool, int, str]) -> tuple[int, str]:
+    """Level and reason of the worst condition (is it true, level, reason) that is true; of equals the first."""
+    true = [(level, reason) for is_true, level, reason in conditions if is_true]
+    return max(true, key=lambda c: c[0], default=(OK, "running"))
 
 
 class Diagnostics:
-    """Asks ``health`` once a second, by a clock that never stands still, and publishes the answer."""
+    """Publishes ``health()`` once a second by the steady clock, also while simulated time stands still."""
 
     def __init__(self, node: Node, subject: str, health: Callable[[], Health]) -> None:
         self._node = node
@@ -48,12 +48,12 @@ class Diagnostics:
         self._timer = node.create_timer(_FIRST_S, self._tick, clock=Clock(clock_type=ClockType.STEADY_TIME))
 
     def _tick(self) -> None:
-        """Soon after the start a first time, so that one hears who is there, then at the usual pace."""
+        """Publish 0.2 s after the start for the first time, then once a second."""
         self._timer.timer_period_ns = round(_PERIOD_S * NS_PER_S)
         self.publish()
 
     def publish(self) -> None:
-        """Say it now."""
+        """Publish the state now."""
         health = self._health()
         status = DiagnosticStatus(level=_LEVELS[health.level], name=self._name, message=health.reason)
         status.hardware_id = self._node.get_namespace().strip("/")
@@ -68,7 +68,7 @@ def _plain(value: Any) -> str:
 
 
 class RateMeter:
-    """Events a second over the last few seconds; may be asked and told from different threads."""
+    """Rate of events over the last few seconds; thread-safe."""
 
     def __init__(self, window_s: float = 5.0, now: Callable[[], float] = time.monotonic) -> None:
         self._window_s = window_s
@@ -78,14 +78,14 @@ class RateMeter:
         self._lock = threading.Lock()
 
     def tick(self) -> None:
-        """Something happened."""
+        """Count one event."""
         with self._lock:
             self._times.append(self._now())
             self._forget()
 
     @property
     def hz(self) -> float:
-        """How often it happens."""
+        """Events per second."""
         with self._lock:
             self._forget()
             span_s = min(self._window_s, max(self._now() - self._began_s, 1e-3))
@@ -93,7 +93,7 @@ class RateMeter:
 
     @property
     def silent_s(self) -> float:
-        """How long it has not happened."""
+        """Seconds since the last event."""
         with self._lock:
             return self._now() - (self._times[-1] if self._times else self._began_s)
 
@@ -103,20 +103,20 @@ class RateMeter:
             self._times.popleft()
 
 
-class Latencies:
-    """The last few hundred durations, in seconds."""
+class DurationStatistics:
+    """Quantiles of the last few hundred durations; thread-safe."""
 
     def __init__(self, keep: int = 300) -> None:
         self._values: deque[float] = deque(maxlen=keep)
         self._lock = threading.Lock()
 
     def add(self, seconds: float) -> None:
-        """One more."""
+        """Add a duration."""
         with self._lock:
             self._values.append(seconds)
 
     def quantile_ms(self, share: float) -> float:
-        """Milliseconds that this share of them did not exceed; NaN before the first."""
+        """Quantile in milliseconds; NaN before the first duration."""
         with self._lock:
             values = list(self._values)
         return float(np.quantile(values, share) * 1e3) if values else float("nan")

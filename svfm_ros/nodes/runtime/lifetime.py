@@ -1,10 +1,10 @@
-"""How a node's process begins and ends.
+"""Start and end of a node's process.
 
-``run_node`` starts rclpy, makes the node, spins it and always closes it. It ends with
+``run_node`` initialises rclpy, makes the node, spins it and always closes it. Exit codes:
 
-- 0 when the node is done or was asked to stop (Ctrl-C, SIGTERM, or the process that started it went away),
-- 2 when the input is not usable, after one line that says why,
-- 1 with a traceback when something broke: that is for whoever supervises it to start again.
+- 0: the node is finished or was stopped (Ctrl-C, SIGTERM, or its parent process ended),
+- 2: the input is not usable; one line says why,
+- 1: an unexpected error, with a traceback; ``ros2 launch`` then starts the node again.
 """
 
 import contextlib
@@ -12,10 +12,7 @@ import os
 import re
 import signal
 import sys
-import threading
-import time
 from collections.abc import Callable, Iterator, Sequence
-from types import FrameType
 from typing import Any
 
 import rclpy
@@ -23,29 +20,25 @@ from rclpy.executors import ExternalShutdownException, ShutdownException, Single
 
 from svfm_ros.errors import SvfmError, UsageError
 from svfm_ros.nodes.runtime.configured_node import ConfiguredNode
-from svfm_ros.nodes.runtime.graph_description import PARENT_VARIABLE
-from svfm_ros.nodes.runtime.ports import fresh_ports
-from svfm_ros.pipeline.process_memory import give_memory_back
+from svfm_ros.nodes.runtime.graph_description import NETWORK_VARIABLE, NETWORK_VARIABLES, UNUSABLE
+from svfm_ros.pipeline.live.process_control import StopSignals, end_with_parent, return_freed_memory
 
-__all__ = ["StopRequests", "follow_parent", "ros_context", "run_node", "say", "spin"]
+__all__ = ["print_line", "ros_context", "run_node", "spin"]
 
-UNUSABLE = 2
-_PARENT_CHECK_S = 0.5
-_LOOK_S = 0.5
-_SWITCH_S = 0.001  # threads that draw or write must not hold up the one that answers; Python's own is five times that
+_SPIN_S = 0.5
+_SWITCH_S = 0.001  # between Python threads, instead of 5 ms: drawing and writing must not delay callbacks
 
 
 def run_node(name: str, make: Callable[[], ConfiguredNode[Any]], args: Sequence[str] | None = None) -> int:
-    """Run one node in this process until it is done or told to stop; returns the exit code."""
-    give_memory_back()
+    """Run one node in this process until it is finished or stopped; returns the exit code."""
+    return_freed_memory()
     try:
         with ros_context(args) as stop:
-            with fresh_ports():
-                node = make()
-            stop.settle()
+            node = make()
+            stop.started()
             spin(node)
     except SvfmError as error:
-        say(f"{name}: {error}")
+        print_line(f"{name}: {error}")
         return UNUSABLE
     except (KeyboardInterrupt, ExternalShutdownException):
         pass
@@ -53,54 +46,39 @@ def run_node(name: str, make: Callable[[], ConfiguredNode[Any]], args: Sequence[
 
 
 @contextlib.contextmanager
-def ros_context(args: Sequence[str] | None = None) -> Iterator["StopRequests"]:
-    """Start rclpy and shut it down; SIGINT and SIGTERM shut the context down, too, which ends every spin.
+def ros_context(args: Sequence[str] | None = None) -> Iterator[StopSignals]:
+    """Initialise rclpy on this machine's loopback interface unless the environment says otherwise, and shut it down.
 
-    Until ``settle`` is called on what this yields, they also interrupt the main thread: making a node may take long.
+    SIGINT and SIGTERM shut the context down, which ends every spin. Until ``started`` is called on the yielded object
+    they also interrupt the main thread, because making a node may take long.
     """
+    os.environ.update(loopback_environment())
     sys.setswitchinterval(_SWITCH_S)
-    asked = StopRequests()
-    before = {s: signal.signal(s, asked) for s in (signal.SIGINT, signal.SIGTERM)}
-    follow_parent()
+    stop = StopSignals()
+    before = {s: signal.signal(s, stop) for s in (signal.SIGINT, signal.SIGTERM)}
+    end_with_parent()
     try:
         _init(args)
         try:
-            yield asked
+            yield stop
         except Exception as error:
-            # A node half made when the context went away fails in odd ways; that is no fault of its own.
-            if asked.number and not isinstance(error, SvfmError):
+            # A node that is being made while the context is shut down fails in unforeseen ways.
+            if stop.number and not isinstance(error, SvfmError):
                 raise KeyboardInterrupt from error
             raise
         finally:
-            asked.settle()
+            stop.started()
             rclpy.try_shutdown()
     finally:
-        # Who was told to stop is ending: a second signal, however late, must not make that look like a crash.
+        # Another signal during the exit must not look like a crash.
         for number, handler in before.items():
-            signal.signal(number, signal.SIG_IGN if asked.number else handler)
+            signal.signal(number, signal.SIG_IGN if stop.number else handler)
 
 
-class StopRequests:
-    """Signal handler: interrupts the main thread once while things are being made; otherwise it only takes note.
-
-    ``ros2 launch`` forwards the Ctrl-C that the terminal already sent to all, so a second one must not cut short the
-    cleaning up after the first.
-    """
-
-    def __init__(self) -> None:
-        self.number = 0  # of the first signal that came
-        self._settled = False
-
-    def settle(self) -> None:
-        """From now on leave it to the context's end."""
-        self._settled = True
-
-    def __call__(self, number: int, _frame: FrameType | None) -> None:
-        """As Python calls it."""
-        self.number = self.number or number
-        if not self._settled:
-            self._settled = True
-            raise KeyboardInterrupt
+def loopback_environment() -> dict[str, str]:
+    """Variables that keep ROS on the loopback interface; none where the environment configures the network already."""
+    configured = any(os.environ.get(name) for name in NETWORK_VARIABLES)
+    return {} if configured else {NETWORK_VARIABLE: "LOCALHOST"}
 
 
 def _init(args: Sequence[str] | None) -> None:
@@ -111,23 +89,23 @@ def _init(args: Sequence[str] | None) -> None:
 
 
 def _plain(text: str) -> str:
-    """What rcl complains about, without the places in its sources."""
+    """The error message of rcl without its source locations."""
     text = re.sub(r",? at /\S+:\d+", "", text).replace("failed to initialize rcl: ", "")
     return "cannot use the ROS arguments: " + " ".join(text.split())
 
 
 def spin(node: ConfiguredNode[Any]) -> None:
-    """Serve the node's callbacks until it says it is done or the context ends; closes it either way."""
+    """Serve callbacks until the node is done or the context is shut down; closes the node."""
     executor = SingleThreadedExecutor(context=node.context)
     executor.add_node(node)
     wake = node.create_guard_condition(lambda: None)
     node.done.add_done_callback(lambda _: wake.trigger())
     try:
-        # rclpy's own spin_until_future_complete keeps something of every callback it serves: a leak, in a long run.
+        # rclpy's spin_until_future_complete adds a callback to the future in each iteration: a leak in a long run.
         while node.context.ok() and not node.done.done():
-            executor.spin_once(timeout_sec=_LOOK_S)  # a shutdown that comes between two waits wakes nobody
+            executor.spin_once(timeout_sec=_SPIN_S)  # a shutdown between two waits does not wake the executor
         if node.done.done():
-            node.done.result()  # raises what ended the node, if anything did
+            node.done.result()  # raises the error that ended the node, if any
     except ShutdownException:
         pass
     finally:
@@ -135,38 +113,7 @@ def spin(node: ConfiguredNode[Any]) -> None:
         executor.shutdown(timeout_sec=0)
 
 
-def say(line: str) -> None:
-    """One line to the person at the terminal, whatever became of ROS logging."""
+def print_line(line: str) -> None:
+    """Write one line to stderr, independent of ROS logging."""
     sys.stderr.write(line + "\n")
     sys.stderr.flush()
-
-
-def follow_parent() -> None:
-    """End this process (as by SIGTERM) when the one that started it goes away; ``nohup`` keeps it running.
-
-    ``ros2 launch`` that is killed leaves its nodes behind otherwise. The launch file names its own process in the
-    environment, so that even a node whose parent went away before this line was reached knows whom to follow.
-    """
-    if signal.getsignal(signal.SIGHUP) == signal.SIG_IGN:
-        return
-    named, parent = os.environ.get(PARENT_VARIABLE, ""), os.getppid()
-    leader = int(named) if named.isdigit() else parent
-    if leader <= 1:
-        return
-
-    def watch() -> None:
-        while os.getppid() == parent and _is_alive(leader):
-            time.sleep(_PARENT_CHECK_S)
-        os.kill(os.getpid(), signal.SIGTERM)
-
-    threading.Thread(target=watch, name="follow_parent", daemon=True).start()
-
-
-def _is_alive(pid: int) -> bool:
-    try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
-        return False
-    except PermissionError:  # it lives, and belongs to someone else
-        return True
-    return True

@@ -37,11 +37,11 @@ _ARRAYS = {
     float: Parameter.Type.DOUBLE_ARRAY,
     str: Parameter.Type.STRING_ARRAY,
 }
-# How "not set" is said where a parameter must have a value of its type.
+# Values that mean "not set", because a ROS parameter must have a value of its type.
 _NONE = {float: math.nan, int: -1, str: ""}
 _MAX_INT = 2**63 - 1
 _MAX_FLOAT = 1.7e308
-# Every node has these, whoever wrote it.
+# Parameters that rclpy declares for every node.
 _COMMON = ("use_sim_time", "start_type_description_service")
 
 
@@ -67,8 +67,8 @@ class _Spec:
         return _NONE[self.kind] if value is None else self.kind(value)
 
     def from_ros(self, value: Any) -> Any:
-        """Numbers without a point where one belongs are let in; any other mistake is left for the config to refuse."""
-        if self.many and value is None:  # how an empty list in a file arrives
+        """Accept integers for floats; other values of a wrong type are refused by the config."""
+        if self.many and value is None:  # an empty list in a file
             return ()
         if self.many and isinstance(value, Iterable) and not isinstance(value, str):
             return tuple(self._widen(v) for v in value)
@@ -114,7 +114,7 @@ def _specs(config: Any, prefix: str, fixed: bool, live_sections: Collection[str]
 
 
 def _kind_of(hint: Any, name: str) -> tuple[type, bool, bool]:
-    """The plain type behind a hint, whether there are many of it and whether there may be none."""
+    """The scalar type of a hint, whether it is a tuple, and whether it may be None."""
     origin, args = typing.get_origin(hint), typing.get_args(hint)
     if origin in (typing.Union, types.UnionType) and type(None) in args and len(args) == 2:
         kind, many, _ = _kind_of(next(a for a in args if a is not type(None)), name)
@@ -130,12 +130,12 @@ def _kind_of(hint: Any, name: str) -> tuple[type, bool, bool]:
 
 
 def parameter_names(config_class: type) -> list[str]:
-    """The dotted names a config gives rise to."""
+    """The dotted names of all options of a config."""
     return [spec.name for spec in _specs(config_class(), "", False, ())]
 
 
 class Parameters(Generic[T]):
-    """The config of a node, as its parameters say it.
+    """The config of a node as ROS parameters.
 
     ``live_sections`` names nested configs that may change while the node runs; all others go into building something at
     start-up and are read-only. ``elsewhere`` holds names that belong to other nodes of the same graph: a file may give
@@ -158,7 +158,7 @@ class Parameters(Generic[T]):
 
     @property
     def config(self) -> T:
-        """As it is now; frozen, so it can be handed on."""
+        """The current, immutable config."""
         return self._config
 
     def on_change(self, listener: Callable[[T], None]) -> None:
@@ -166,14 +166,14 @@ class Parameters(Generic[T]):
         self._listeners.append(listener)
 
     def _take_overrides(self, node: Node, elsewhere: Collection[str]) -> dict[str, Any]:
-        """What files and arguments set, by name; a name nobody knows is refused."""
+        """Values from files and arguments by name; raises for an unknown name."""
         given: dict[str, Any] = {}
-        # rclpy has no public list of overrides. Declaring them all at first would do, were it not for empty lists.
+        # rclpy has no public list of overrides; declaring all of them first fails for empty lists.
         for name, parameter in node._parameter_overrides.items():
             if name in self._specs:
                 given[name] = self._specs[name].from_ros(parameter.value)
             elif name in elsewhere:
-                node.get_logger().info(f"the parameter {name!r} belongs to other nodes; left out here")
+                node.get_logger().info(f"the parameter {name!r} belongs to other nodes and is ignored")
             elif name not in _COMMON and not name.startswith("qos_overrides."):
                 raise ConfigError(_unknown(name, self._specs))
         return given
@@ -212,7 +212,7 @@ class Parameters(Generic[T]):
 
 
 def _widened(parameter: Parameter, spec: _Spec) -> Parameter:
-    """The same value in the declared type where that loses nothing; otherwise as it came, for rclpy to refuse."""
+    """The value in the declared type where that is exact; otherwise unchanged, so that rclpy refuses it."""
     value = parameter.value
     if spec.many and isinstance(value, Iterable) and not isinstance(value, str):
         value = [float(v) if spec.kind is float and type(v) is int else v for v in value]

@@ -1,4 +1,4 @@
-"""The clock of a recording or a simulated world: waits until a time in it is due, and publishes ``/clock``."""
+"""Clock of a recording or a simulation: waits until a stamp is due and publishes ``/clock``."""
 
 from collections.abc import Callable
 
@@ -6,7 +6,7 @@ from rclpy.node import Node
 from rosgraph_msgs.msg import Clock
 
 from svfm_ros.nodes.messages import convert
-from svfm_ros.pipeline.pacing import Pacer
+from svfm_ros.pipeline.live.pacing import Pacer
 
 __all__ = ["CLOCK_TOPIC", "SimClock"]
 
@@ -14,9 +14,9 @@ CLOCK_TOPIC = "/clock"
 
 
 class SimClock:
-    """Ticks ``tick_hz()`` times a second while someone waits, and at every time that becomes due.
+    """Publishes ``/clock`` at ``tick_hz()`` during ``wait_until``, and at every stamp that becomes due.
 
-    Only one thread may wait; pausing, changing the rate and stopping go through the pacer, from any thread.
+    Only one thread may wait; the pacer can be paused, stopped and changed from any thread.
     """
 
     def __init__(self, node: Node, pacer: Pacer, tick_hz: Callable[[], float], published: bool) -> None:
@@ -26,12 +26,12 @@ class SimClock:
         self._last_ns = 0
 
     def restart(self, start_ns: int) -> None:
-        """Be at that time now, even if it lies in the past."""
+        """Set the time, which may go back."""
         self._last_ns = 0
         self.pacer.restart(start_ns)
 
     def wait_until(self, time_ns: int) -> bool:
-        """Wait until that time is due, ticking meanwhile; False when told to stop."""
+        """Wait until that time is due and publish the clock meanwhile; False when stopped."""
         while not self.pacer.wait(time_ns, 1.0 / self._tick_hz()):
             if self.pacer.stopped:
                 return False

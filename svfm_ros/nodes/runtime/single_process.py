@@ -1,12 +1,13 @@
-"""The whole graph in one process, for machines without the ``launch`` packages.
+"""All nodes of the graph in one process, for machines without the ``launch`` packages.
 
-Each node has a thread that spins it. A node that breaks is made anew, as launch would start its process again; one
-whose input is not usable says why in one line and stays away, and the others go on.
+Each node has a thread that spins it. A node with an unexpected error is made again, as launch would start its process
+again. Where the input of a node is not usable, all nodes end with exit code 2 and one line that says why.
 """
 
 import contextlib
 import gc
 import importlib
+import os
 import shutil
 import signal
 import subprocess
@@ -22,23 +23,31 @@ from rclpy.utilities import get_default_context
 
 from svfm_ros.errors import SvfmError, UsageError
 from svfm_ros.nodes.runtime.configured_node import ConfiguredNode
-from svfm_ros.nodes.runtime.graph_description import RESPAWN_S, GraphPlan, NodePlan, has_screen
-from svfm_ros.nodes.runtime.lifetime import ros_context, say, spin
+from svfm_ros.nodes.runtime.graph_description import RESPAWN_S, UNUSABLE, GraphPlan, NodePlan, has_screen
+from svfm_ros.nodes.runtime.lifetime import print_line, ros_context, spin
 
 __all__ = ["run_graph"]
 
-_LOOK_S = 0.2
+_CHECK_S = 0.2
 _JOIN_S = 10.0
 
 
 def run_graph(plan: GraphPlan) -> int:
-    """Run all nodes until interrupted, or until the bag has ended where that was asked for; returns the exit code."""
+    """Run all nodes until interrupted, one finds its input not usable, or the bag ends with ``end_with_bag``.
+
+    Returns the exit code.
+    """
+    for line in plan.notes:
+        print_line(line)
+    os.environ.update(plan.environment)
     with ros_context([]) as stop, _rviz(plan):
         recorder = (
-            [NodePlan("recorder", {"bag": str(plan.record), "use_sim_time": plan.use_sim_time})] if plan.record else []
+            [NodePlan("bag_recorder", {"bag": str(plan.record), "use_sim_time": plan.use_sim_time})]
+            if plan.record
+            else []
         )
-        hosts = [_Host(plan, node) for node in (*recorder, *plan.nodes)]
-        stop.settle()
+        hosts = [_NodeThread(plan, node) for node in (*recorder, *plan.nodes)]
+        stop.started()
         _wait(plan, hosts)
         get_default_context().try_shutdown()
         for host in hosts:
@@ -46,24 +55,25 @@ def run_graph(plan: GraphPlan) -> int:
     return 128 + stop.number if stop.number else max((host.code for host in hosts), default=0)
 
 
-def _wait(plan: GraphPlan, hosts: list["_Host"]) -> None:
+def _wait(plan: GraphPlan, hosts: list["_NodeThread"]) -> None:
     context = get_default_context()
     while context.ok() and any(h.thread.is_alive() for h in hosts):
         player = next((h for h in hosts if h.plan.name == "player"), None)
         if plan.end_with_bag and player is not None and not player.thread.is_alive():
             return
-        time.sleep(_LOOK_S)
+        if any(h.code == UNUSABLE for h in hosts):
+            return
+        time.sleep(_CHECK_S)
 
 
-class _Host:
-    """One node and the thread it lives in."""
+class _NodeThread:
+    """One node and the thread that makes and spins it."""
 
-    # Making a node touches state that all nodes of a process share.
-    _making = threading.Lock()
+    _making = threading.Lock()  # rclpy's Node constructor is not thread-safe
 
     def __init__(self, graph: GraphPlan, plan: NodePlan) -> None:
         self.plan = plan
-        self.code = 0
+        self.code = 0  # exit code
         self._graph = graph
         self.thread = threading.Thread(target=self._run, name=plan.name, daemon=True)
         self.thread.start()
@@ -75,16 +85,16 @@ class _Host:
                 spin(self._make())
                 return
             except SvfmError as error:
-                say(f"{self.plan.name}: {error}")
-                self.code = 2
+                print_line(f"{self.plan.name}: {error}")
+                self.code = UNUSABLE
                 return
             except ExternalShutdownException:
                 return
             except Exception:
                 if not context.ok():
                     return
-                say(f"{self.plan.name} broke and is started again:\n{traceback.format_exc()}")
-                gc.collect()  # a node that was half made leaves the graph only when nothing holds it any more
+                print_line(f"{self.plan.name} ended with an error and is started again:\n{traceback.format_exc()}")
+                gc.collect()  # a node whose constructor failed leaves the graph when it is freed
                 time.sleep(RESPAWN_S)
 
     def _make(self) -> ConfiguredNode[Any]:
@@ -105,11 +115,11 @@ class _Host:
 
 @contextlib.contextmanager
 def _rviz(plan: GraphPlan) -> Iterator[None]:
-    """RViz beside the graph where it is installed and there is a screen; closing it ends nothing else."""
+    """Run RViz where it is installed and there is a screen; the nodes go on when it is closed."""
     program = shutil.which("rviz2")
     if not plan.rviz or program is None or not has_screen():
         if plan.rviz:
-            say("RViz is not opened: " + ("there is no screen" if program else "rviz2 is not installed"))
+            print_line("RViz is not opened: " + ("there is no screen" if program else "rviz2 is not installed"))
         yield
         return
     window = subprocess.Popen([program, "-d", str(plan.rviz_config), "-f", plan.fixed_frame, *_ros_arguments(plan)])

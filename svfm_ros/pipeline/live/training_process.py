@@ -1,4 +1,4 @@
-"""Runs one training at a time in a process beside, and tells how it goes. No ROS in here."""
+"""Runs one training at a time in a process of its own and follows its progress. No ROS in here."""
 
 import json
 import os
@@ -13,29 +13,29 @@ from typing import Any
 from svfm_ros.config.options import to_mapping
 from svfm_ros.pipeline.training_job import Task
 
-__all__ = ["Trainer", "TrainingState"]
+__all__ = ["TrainingProcess", "TrainingState"]
 
-_PATIENCE_S = 3.0
+_STOP_TIMEOUT_S = 3.0
 _THREADS = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS", "NUMBA_NUM_THREADS")
 
 
 @dataclass(frozen=True, slots=True)
 class TrainingState:
-    """How the training goes, or how the last one went."""
+    """Progress of the current training, or result of the last one."""
 
     state: str = "idle"  # or: training
     step: int = 0
     steps: int = 0
     loss: float = float("nan")
     walks: int = 0
-    trainings: int = 0  # that came to their end
-    accepted: int = 0  # of these, models that were no worse
+    trainings: int = 0  # completed
+    accepted: int = 0  # models that were not worse than the one before
     held_out_nll: float = float("nan")
     problem: str = ""
 
 
-class Trainer:
-    """``on_done`` gets the figures of a training that came to its end, accepted or not, from a thread of its own."""
+class TrainingProcess:
+    """``on_done`` is called with the result of each completed training, accepted or not, from a thread of its own."""
 
     def __init__(self, on_done: Callable[[Mapping[str, Any]], None]) -> None:
         self._on_done = on_done
@@ -47,17 +47,17 @@ class Trainer:
 
     @property
     def state(self) -> TrainingState:
-        """A consistent picture."""
+        """The current state."""
         with self._lock:
             return self._state
 
     @property
     def busy(self) -> bool:
-        """Whether a training is under way."""
+        """Whether a training is running."""
         return self.state.state == "training"
 
     def begin(self, task: Task) -> bool:
-        """Start a training; False when one is under way."""
+        """Start a training; False when one is running."""
         with self._lock:
             if self._closed or self._state.state == "training":
                 return False
@@ -66,14 +66,14 @@ class Trainer:
         return True
 
     def close(self) -> None:
-        """End the training under way; the model in use stays."""
+        """Terminate the running training; the current model stays."""
         with self._lock:
             self._closed = True
             process = self._process
         if process is not None and process.poll() is None:
             process.terminate()
             try:
-                process.wait(_PATIENCE_S)
+                process.wait(_STOP_TIMEOUT_S)
             except subprocess.TimeoutExpired:
                 process.kill()
                 process.wait()
@@ -96,7 +96,7 @@ class Trainer:
             self._on_done(done)
 
     def _run(self, task: Task) -> tuple[str, Mapping[str, Any] | None]:
-        """Returns what went wrong, empty when nothing did, and the last word of a training that came to its end."""
+        """Returns the problem (empty: none) and the result of a completed training."""
         command = [sys.executable, "-m", "svfm_ros.pipeline.training_job"]
         one_thread = dict.fromkeys(_THREADS, "1")
         process = subprocess.Popen(

@@ -1,8 +1,7 @@
-"""A bounded inbox and one thread behind it, so that callbacks never compute.
+"""A bounded queue with one thread that handles its items, so that callbacks never compute.
 
-A callback hands its message over with ``put`` and returns. When messages come faster than the handler takes them, the
-oldest waiting ones give way: an inbox of one keeps just the latest, a longer one bridges a hiccup. Nothing is dropped
-in silence: what gave way is counted, and ``on_drop`` is told.
+When the queue is full the oldest item is dropped: a queue of one keeps just the latest, a longer one bridges a short
+delay. Dropped items are counted and passed to ``on_drop``.
 """
 
 import threading
@@ -19,7 +18,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class WorkerCounts:
-    """What a worker has done since it started."""
+    """Counts since the worker started."""
 
     accepted: int
     done: int
@@ -31,9 +30,9 @@ class WorkerCounts:
 
 
 class Worker(Generic[T]):
-    """Runs ``handle`` on each item in a thread of its own, in the order they came.
+    """Runs ``handle`` on each item in a thread of its own, in the order of arrival.
 
-    An error in the handler goes to ``on_error`` and the next item is taken: one bad scan must not end a node.
+    Errors of the handler go to ``on_error``, and the next item is handled: one bad scan must not end a node.
     """
 
     def __init__(
@@ -46,12 +45,12 @@ class Worker(Generic[T]):
         on_drop: Callable[[T, int], None] | None = None,
     ) -> None:
         if capacity < 1:
-            raise ValueError(f"expected room for at least one item, got {capacity}")
+            raise ValueError(f"expected a capacity of at least one item, got {capacity}")
         self._handle = handle
         self._on_error = on_error
         self._on_drop = on_drop
         self._capacity = capacity
-        self._inbox: deque[T] = deque()
+        self._queue: deque[T] = deque()
         self._changed = threading.Condition()
         self._stopping = False
         self._working = False
@@ -61,16 +60,16 @@ class Worker(Generic[T]):
         self._thread.start()
 
     def put(self, item: T) -> bool:
-        """Hand over an item; returns at once. False when the worker has been stopped."""
+        """Queue an item and return at once; False after ``stop``."""
         dropped: T | None = None
         with self._changed:
             if self._stopping:
                 return False
-            full = len(self._inbox) >= self._capacity
+            full = len(self._queue) >= self._capacity
             if full:
-                dropped = self._inbox.popleft()
+                dropped = self._queue.popleft()
                 self._dropped += 1
-            self._inbox.append(item)
+            self._queue.append(item)
             self._accepted += 1
             count = self._dropped
             self._changed.notify_all()
@@ -79,33 +78,33 @@ class Worker(Generic[T]):
         return True
 
     def counts(self) -> WorkerCounts:
-        """A consistent picture of the counters."""
+        """All counts at one time."""
         with self._changed:
             return WorkerCounts(
                 self._accepted,
                 self._done,
                 self._dropped,
                 self._failed,
-                len(self._inbox) + self._working,
+                len(self._queue) + self._working,
                 self._busy_s,
                 self._slowest_s,
             )
 
     def wait_idle(self, timeout_s: float) -> bool:
-        """Wait until nothing is waiting and nothing is being worked on."""
+        """Wait until the queue is empty and no item is being handled."""
         with self._changed:
-            return self._changed.wait_for(lambda: not self._inbox and not self._working, timeout_s)
+            return self._changed.wait_for(lambda: not self._queue and not self._working, timeout_s)
 
     def stop(self, timeout_s: float = 5.0, finish: bool = False) -> bool:
-        """End the thread after the item it works on, or with ``finish`` after all that wait.
+        """End the thread after the current item, or with ``finish`` after all waiting items.
 
-        Returns False when the handler did not come back in time; the thread is a daemon and does not hold up the exit.
+        Returns False when the handler did not return in time; the thread is a daemon and does not block the exit.
         """
         with self._changed:
             self._stopping = True
             if not finish:
-                self._dropped += len(self._inbox)
-                self._inbox.clear()
+                self._dropped += len(self._queue)
+                self._queue.clear()
             self._changed.notify_all()
         if threading.current_thread() is not self._thread:
             self._thread.join(timeout_s)
@@ -116,10 +115,10 @@ class Worker(Generic[T]):
             with self._changed:
                 self._working = False
                 self._changed.notify_all()
-                self._changed.wait_for(lambda: bool(self._inbox) or self._stopping)
-                if not self._inbox:
+                self._changed.wait_for(lambda: bool(self._queue) or self._stopping)
+                if not self._queue:
                     return
-                item = self._inbox.popleft()
+                item = self._queue.popleft()
                 self._working = True
             self._work(item)
 

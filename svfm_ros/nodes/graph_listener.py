@@ -1,4 +1,4 @@
-"""Watches the live pipeline from outside, over the wire like anyone else, and keeps what a judge needs."""
+"""Subscribes to all outputs of the pipeline and records them with their time of arrival, for demo and tests."""
 
 import contextlib
 import json
@@ -16,27 +16,26 @@ from nav_msgs.msg import OccupancyGrid as GridMessage
 from nav_msgs.msg import Path
 from numpy.typing import NDArray
 from rclpy.executors import ExternalShutdownException, ShutdownException, SingleThreadedExecutor
-from rclpy.qos import DurabilityPolicy, QoSProfile, ReliabilityPolicy
+from rclpy.qos import QoSProfile, ReliabilityPolicy
 from rclpy.serialization import deserialize_message
 from sensor_msgs.msg import LaserScan, PointCloud2
 from std_msgs.msg import String
 
+from svfm_ros.nodes.client import call_trigger
 from svfm_ros.nodes.messages import convert
 from svfm_ros.nodes.messages.forecast_messages import from_cloud
-from svfm_ros.nodes.runtime.service_call import ask
+from svfm_ros.nodes.runtime.subscriptions import LATCHED, LATCHED_WALKS
 from svfm_ros.types import Forecast, OccupancyGrid
 
-__all__ = ["Seen", "Watch", "watching"]
+__all__ = ["GraphListener", "ReceivedMessages", "graph_listener"]
 
-_LATCHED = QoSProfile(depth=1, durability=DurabilityPolicy.TRANSIENT_LOCAL)
-_WALKS = QoSProfile(depth=100, durability=DurabilityPolicy.TRANSIENT_LOCAL)
 _SENSOR = QoSProfile(depth=200, reliability=ReliabilityPolicy.BEST_EFFORT)
 _DEEP = QoSProfile(depth=1000)
 
 
 @dataclass(slots=True)
-class Seen:
-    """What came, by the stamp of the scan it came from; times of arrival are monotonic seconds."""
+class ReceivedMessages:
+    """Messages by the stamp of the scan they were computed from; times of arrival are monotonic seconds."""
 
     scan_s: dict[int, float] = field(default_factory=dict)
     pose_s: dict[int, float] = field(default_factory=dict)
@@ -47,31 +46,31 @@ class Seen:
     clouds: dict[str, dict[int, bytes]] = field(default_factory=lambda: {"forecast": {}, "what_if": {}})
     walks: int = 0
     models: list[dict[str, Any]] = field(default_factory=list)
-    figures: dict[str, dict[str, str]] = field(default_factory=dict)  # of each node, as it says itself
+    figures: dict[str, dict[str, str]] = field(default_factory=dict)  # key values of each node's diagnostics
 
     def latencies_ms(self, arrived_s: dict[int, float], since_ns: int = 0) -> NDArray[np.float64]:
-        """From a scan's arrival to that of what it gave rise to."""
+        """Milliseconds from the arrival of each scan to the arrival of the message with its stamp."""
         common = [n for n in arrived_s if n in self.scan_s and n >= since_ns]
         return np.array([1e3 * (arrived_s[n] - self.scan_s[n]) for n in common])
 
 
-class Watch:
-    """A node that spins in a thread of its own."""
+class GraphListener:
+    """A node that spins in a thread of its own until ``close``."""
 
     def __init__(self, context: rclpy.Context) -> None:
-        self.seen = Seen()
+        self.received = ReceivedMessages()
         self._map: bytes = b""
-        self._node = rclpy.create_node("demo_watch", context=context)
+        self._node = rclpy.create_node("graph_listener", context=context)
         subscribe = self._node.create_subscription
         subscribe(LaserScan, "scan", self._scan, _SENSOR, raw=True)
         subscribe(PoseWithCovarianceStamped, "pose", self._pose, _DEEP)
-        subscribe(Path, "walk", self._walk, _WALKS, raw=True)
-        subscribe(String, "model", self._model, _LATCHED)
-        subscribe(GridMessage, "map", self._take_map, _LATCHED, raw=True)
-        subscribe(String, "forecast/summary", self._forecast, _LATCHED)
-        subscribe(String, "forecast/what_if/summary", self._what_if, _LATCHED)
+        subscribe(Path, "walk", self._walk, LATCHED_WALKS, raw=True)
+        subscribe(String, "model", self._model, LATCHED)
+        subscribe(GridMessage, "map", self._receive_map, LATCHED, raw=True)
+        subscribe(String, "forecast/summary", self._forecast, LATCHED)
+        subscribe(String, "forecast/what_if/summary", self._what_if, LATCHED)
         for name, topic in (("forecast", "forecast/samples"), ("what_if", "forecast/what_if/samples")):
-            subscribe(PointCloud2, topic, self._cloud(name), _LATCHED, raw=True)
+            subscribe(PointCloud2, topic, self._cloud(name), LATCHED, raw=True)
         subscribe(DiagnosticArray, "/diagnostics", self._diagnostics, 100)
         self._executor = SingleThreadedExecutor(context=context)
         self._executor.add_node(self._node)
@@ -79,23 +78,23 @@ class Watch:
         self._thread.start()
 
     def close(self) -> None:
-        """Stop listening."""
+        """Stop spinning and destroy the node."""
         self._executor.shutdown(0)
         self._thread.join(5.0)
         self._node.destroy_node()
 
-    def call(self, service: str, patience_s: float = 20.0) -> tuple[bool, str]:
-        """The answer of a Trigger service."""
-        return ask(self._node, service, patience_s)
+    def call(self, service: str, timeout_s: float = 20.0) -> tuple[bool, str]:
+        """Call a Trigger service; returns success and message."""
+        return call_trigger(self._node, service, timeout_s)
 
     def map(self) -> OccupancyGrid | None:
         """The map published last."""
         return convert.from_grid_message(deserialize_message(self._map, GridMessage)) if self._map else None
 
     def forecast(self, name: str, stamp_ns: int) -> Forecast | None:
-        """The live forecast or the what-if of that moment, put together from samples and summary."""
-        summary = (self.seen.forecasts if name == "forecast" else self.seen.what_ifs).get(stamp_ns)
-        cloud = self.seen.clouds[name].get(stamp_ns)
+        """The live forecast or the what-if with that stamp, from its samples and summary."""
+        summary = (self.received.forecasts if name == "forecast" else self.received.what_ifs).get(stamp_ns)
+        cloud = self.received.clouds[name].get(stamp_ns)
         return (
             None if cloud is None or summary is None else from_cloud(deserialize_message(cloud, PointCloud2), summary)
         )
@@ -105,34 +104,34 @@ class Watch:
             self._executor.spin()
 
     def _scan(self, raw: bytes) -> None:
-        self.seen.scan_s[_stamp_of(raw)] = time.monotonic()
+        self.received.scan_s[_stamp_of(raw)] = time.monotonic()
 
     def _pose(self, message: PoseWithCovarianceStamped) -> None:
         now_s, stamp_ns = time.monotonic(), convert.stamp_ns(message.header.stamp)
-        self.seen.pose_s[stamp_ns] = now_s
-        self.seen.poses[stamp_ns] = convert.from_pose(message.pose.pose).as_array()
+        self.received.pose_s[stamp_ns] = now_s
+        self.received.poses[stamp_ns] = convert.from_pose(message.pose.pose).as_array()
 
     def _walk(self, _raw: bytes) -> None:
-        self.seen.walks += 1
+        self.received.walks += 1
 
     def _model(self, message: String) -> None:
-        self.seen.models.append(json.loads(message.data))
+        self.received.models.append(json.loads(message.data))
 
-    def _take_map(self, raw: bytes) -> None:
+    def _receive_map(self, raw: bytes) -> None:
         self._map = bytes(raw)
 
     def _forecast(self, message: String) -> None:
         now_s, summary = time.monotonic(), json.loads(message.data)
-        self.seen.forecast_s[summary["stamp_ns"]] = now_s
-        self.seen.forecasts[summary["stamp_ns"]] = summary
+        self.received.forecast_s[summary["stamp_ns"]] = now_s
+        self.received.forecasts[summary["stamp_ns"]] = summary
 
     def _what_if(self, message: String) -> None:
         summary = json.loads(message.data)
-        self.seen.what_ifs[summary["stamp_ns"]] = summary
+        self.received.what_ifs[summary["stamp_ns"]] = summary
 
     def _cloud(self, name: str) -> Any:
         def take(raw: bytes) -> None:
-            self.seen.clouds[name][_stamp_of(raw)] = bytes(raw)
+            self.received.clouds[name][_stamp_of(raw)] = bytes(raw)
 
         return take
 
@@ -140,7 +139,7 @@ class Watch:
         for status in message.status:
             name = status.name.partition(":")[0]
             figures = {v.key: v.value for v in status.values}
-            self.seen.figures[name] = {**figures, "message": status.message}
+            self.received.figures[name] = {**figures, "message": status.message}
 
 
 def _stamp_of(raw: Sequence[int] | bytes) -> int:
@@ -150,13 +149,13 @@ def _stamp_of(raw: Sequence[int] | bytes) -> int:
 
 
 @contextlib.contextmanager
-def watching() -> Iterator[Watch]:
-    """A watch for as long as the block lasts."""
+def graph_listener() -> Iterator[GraphListener]:
+    """A listener in a ROS context of its own."""
     context = rclpy.Context()
     rclpy.init(context=context)
-    watch = Watch(context)
+    listener = GraphListener(context)
     try:
-        yield watch
+        yield listener
     finally:
-        watch.close()
+        listener.close()
         rclpy.shutdown(context=context)

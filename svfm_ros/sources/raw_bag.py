@@ -1,7 +1,7 @@
-"""A bag as a stream of raw messages, with what a player must know about each topic.
+"""Serialised messages of a rosbag2, with type and durability of each topic.
 
-Sound bags are read with ``rosbags``, one chunk at a time. What it refuses (cut off, without its description) is read
-from front to back as far as it goes. Each thing left out is one sentence to ``warn``.
+Intact bags are read with ``rosbags``, one chunk at a time. Bags that it refuses (truncated, without metadata.yaml) are
+read sequentially up to the first damage. ``warn`` is called with one sentence for everything that is left out.
 """
 
 import sqlite3
@@ -15,11 +15,11 @@ from typing import Any
 from svfm_ros.errors import DataError, UsageError
 from svfm_ros.sources.damaged_bags import RawMessage, mcap_messages
 
-__all__ = ["RecordedTopic", "Recording", "open_recording"]
+__all__ = ["RawBag", "RecordedTopic", "open_raw_bag"]
 
 Warn = Callable[[str], None]
 
-# Latched by custom, for bags that do not say how their topics were offered.
+# Transient local by convention, for bags without QoS profiles.
 _LATCHED_BY_NAME = frozenset({"/tf_static", "/map", "/robot_description"})
 
 
@@ -30,47 +30,47 @@ class RecordedTopic:
     name: str
     msgtype: str  # sensor_msgs/msg/LaserScan
     count: int
-    latched: bool  # late subscribers got the last messages when it was recorded
-    digest: str = ""  # hash of the type's definition; empty where the bag does not say
+    latched: bool  # transient local when it was recorded
+    digest: str = ""  # hash of the type's definition; empty where the bag has none
 
 
 @dataclass(frozen=True, slots=True)
-class Recording:
-    """A bag that can be read, as often as wanted."""
+class RawBag:
+    """An open bag; ``read`` can be called repeatedly."""
 
     path: Path
     topics: tuple[RecordedTopic, ...]
     start_ns: int
     end_ns: int
-    read: Callable[[Collection[str], Warn], Iterator[RawMessage]]  # of these topics, in the order of time
+    read: Callable[[Collection[str], Warn], Iterator[RawMessage]]  # messages of these topics in time order
 
     @property
     def count(self) -> int:
-        """Messages of all topics."""
+        """Number of messages on all topics."""
         return sum(t.count for t in self.topics)
 
 
-def open_recording(path: Path, warn: Warn) -> Recording:
-    """Open a rosbag2 folder or one of its files; refuses what is no bag and what holds no messages."""
+def open_raw_bag(path: Path, warn: Warn) -> RawBag:
+    """Open a rosbag2 folder or one of its files; raises where it is no bag or has no messages."""
     if not path.exists():
         raise UsageError(f"expected a bag, but {path} does not exist")
     if path.suffix == ".bag":
         raise DataError(f"{path} is a ROS 1 bag; `rosbags-convert --src {path} --dst OUT` makes a rosbag2 of it")
     try:
-        recording = _open_sound(path)
-    # rosbags reports damage by its own errors, by failed assertions and by those of the libraries below it.
+        bag = _open_intact(path)
+    # rosbags reports damage with its own errors, failed assertions and errors of sqlite, mcap and lz4.
     except Exception as error:
-        recording = _open_damaged(path, _reason(error), warn)
-    if not recording.count:
+        bag = _open_damaged(path, _reason(error), warn)
+    if not bag.count:
         raise DataError(f"{path} holds no messages")
-    return recording
+    return bag
 
 
 def _reason(error: Exception) -> str:
     return " ".join(str(error).split()).rstrip(".") or "its index is damaged"
 
 
-def _open_sound(path: Path) -> Recording:
+def _open_intact(path: Path) -> RawBag:
     from rosbags.rosbag2 import Reader
 
     with Reader(path) as reader:
@@ -86,7 +86,7 @@ def _open_sound(path: Path) -> Recording:
         except Exception as error:
             warn(f"{path} could be read in part only: {_reason(error)}")
 
-    return Recording(path, topics, start_ns, end_ns, read)
+    return RawBag(path, topics, start_ns, end_ns, read)
 
 
 def _described(connection: Any) -> RecordedTopic:
@@ -99,14 +99,14 @@ def _described(connection: Any) -> RecordedTopic:
     return RecordedTopic(connection.topic, connection.msgtype, connection.msgcount, latched, connection.digest)
 
 
-def _open_damaged(path: Path, reason: str, warn: Warn) -> Recording:
+def _open_damaged(path: Path, reason: str, warn: Warn) -> RawBag:
     parts = sorted(p for p in path.iterdir() if p.suffix in (".mcap", ".db3")) if path.is_dir() else [path]
     if not parts:
         raise DataError(f"{path} is not a bag: {reason}")
-    said: list[str] = []
-    messages = [m for part in parts for m in _salvage(part, reason, said.append)]
+    warnings: list[str] = []
+    messages = [m for part in parts for m in _salvage(part, reason, warnings.append)]
     messages.sort(key=lambda m: m.stamp_ns)
-    detail = said[0] if said else reason
+    detail = warnings[0] if warnings else reason
     warn(f"{path} is damaged ({detail}); {len(messages)} messages could be read")
     counts = Counter((m.topic, m.msgtype) for m in messages)
     topics = tuple(RecordedTopic(t, k, n, t in _LATCHED_BY_NAME) for (t, k), n in sorted(counts.items()))
@@ -115,7 +115,7 @@ def _open_damaged(path: Path, reason: str, warn: Warn) -> Recording:
         return (m for m in messages if m.topic in names)
 
     first, last = (messages[0].stamp_ns, messages[-1].stamp_ns) if messages else (0, 0)
-    return Recording(path, topics, first, last, read)
+    return RawBag(path, topics, first, last, read)
 
 
 def _salvage(path: Path, reason: str, warn: Warn) -> Iterator[RawMessage]:
@@ -131,14 +131,14 @@ def _salvage(path: Path, reason: str, warn: Warn) -> Iterator[RawMessage]:
 
 
 def _sqlite_messages(path: Path, warn: Warn) -> Iterator[RawMessage]:
-    """Rows in the order they were written, up to the first page that is missing."""
+    """Rows in the order of writing, up to the first missing page."""
     data = path.read_bytes()
     page = int.from_bytes(data[16:18], "big")
     page = 65536 if page == 1 else max(page, 512)
     with closing(sqlite3.connect(":memory:")) as database:
-        # Half a page would be filled up with zeros and read as messages.
+        # SQLite would pad half a page with zeros and return these as messages.
         database.deserialize(data[: len(data) // page * page])
-        database.execute("PRAGMA writable_schema=ON")  # or SQLite refuses a file shorter than its header says
+        database.execute("PRAGMA writable_schema=ON")  # without it SQLite refuses a file shorter than its header says
         try:
             topics = {n: (t, k) for n, t, k in database.execute("SELECT id, name, type FROM topics")}
             for number, stamp_ns, blob in database.execute(

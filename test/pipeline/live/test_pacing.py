@@ -2,10 +2,11 @@
 
 import threading
 
+import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from svfm_ros.pipeline.pacing import Pacer
+from svfm_ros.pipeline.live.pacing import Pacer, RateLimit
 
 S = 1_000_000_000
 
@@ -76,3 +77,15 @@ def test_stop_and_a_new_rate_wake_whoever_waits():
         change(pacer)
         waiting.join(30)
         assert answers == [not pacer.stopped]
+
+
+def test_work_is_limited_to_the_rate_and_a_late_start_is_made_up_for():
+    limit, now, begun = RateLimit(), 0.0, []
+    for arrival in np.arange(0.0, 5.0, 0.01):
+        now = max(now, arrival)
+        now += limit.wait_s(10.0, now)
+        limit.spend(now)
+        begun.append(now)
+        if now > 5.0:
+            break
+    assert 9.0 <= (len(begun) - 2) / now <= 10.5

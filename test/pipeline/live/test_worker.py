@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from svfm_ros.pipeline.worker import Worker
+from svfm_ros.pipeline.live.worker import Worker
 
 PATIENCE_S = 30.0
 

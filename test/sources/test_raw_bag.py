@@ -7,7 +7,7 @@ from bagmaker import LASER_SCAN, START_NS, STRING, qos, scans, text_bytes, write
 from rosbags.rosbag2 import StoragePlugin, Writer
 
 from svfm_ros.errors import SvfmError
-from svfm_ros.nodes.bag_player_input import open_recording
+from svfm_ros.sources.raw_bag import open_raw_bag
 
 MESSAGES = [
     ("/map", STRING, START_NS - 1, text_bytes("the map")),
@@ -27,7 +27,7 @@ def read_all(recording, warn=silent):
 @pytest.mark.parametrize("plugin", PLUGINS)
 def test_a_sound_bag_comes_out_as_it_went_in(tmp_path, plugin):
     bag = write_bag(tmp_path / "bag", MESSAGES, latched={"/map"}, plugin=plugin)
-    recording = open_recording(bag, silent)
+    recording = open_raw_bag(bag, silent)
     assert read_all(recording) == MESSAGES
     assert read_all(recording) == MESSAGES  # as often as wanted
     assert {(t.name, t.msgtype, t.count, t.latched) for t in recording.topics} == {
@@ -43,7 +43,7 @@ def test_a_sound_bag_comes_out_as_it_went_in(tmp_path, plugin):
 def test_a_single_file_of_a_bag(tmp_path, plugin):
     bag = write_bag(tmp_path / "bag", MESSAGES, plugin=plugin)
     (storage,) = (p for p in bag.iterdir() if p.suffix != ".yaml")
-    assert read_all(open_recording(storage, silent)) == MESSAGES
+    assert read_all(open_raw_bag(storage, silent)) == MESSAGES
 
 
 @pytest.mark.parametrize("plugin", PLUGINS)
@@ -56,7 +56,7 @@ def test_a_bag_that_is_cut_off_gives_what_is_left(tmp_path, plugin, described):
     data = storage.read_bytes()
     storage.write_bytes(data[: len(data) * 6 // 10])
     said = []
-    got = read_all(open_recording(bag, said.append))
+    got = read_all(open_raw_bag(bag, said.append))
     assert 20 < len(got) < len(MESSAGES)
     assert got == MESSAGES[: len(got)]
     assert len(said) == 1
@@ -68,13 +68,13 @@ def test_a_bag_without_its_description_is_whole(tmp_path):
     bag = write_bag(tmp_path / "bag", MESSAGES)
     (bag / "metadata.yaml").unlink()
     said = []
-    assert read_all(open_recording(bag, said.append)) == MESSAGES
+    assert read_all(open_raw_bag(bag, said.append)) == MESSAGES
     assert len(said) == 1
 
 
 def test_damage_found_on_the_way_is_said(tmp_path):
     bag = write_bag(tmp_path / "bag", MESSAGES, plugin=StoragePlugin.MCAP)
-    recording = open_recording(bag, silent)
+    recording = open_raw_bag(bag, silent)
     shutil.rmtree(bag)
     said = []
     assert read_all(recording, said.append) == []
@@ -119,6 +119,6 @@ def no_bag(tmp_path, kind):
 )
 def test_what_is_no_bag_is_refused_in_one_sentence(tmp_path, kind, message):
     with pytest.raises(SvfmError) as error:
-        open_recording(no_bag(tmp_path, kind), lambda _: None)
+        open_raw_bag(no_bag(tmp_path, kind), lambda _: None)
     assert message in str(error.value)
     assert "\n" not in str(error.value)

@@ -6,13 +6,13 @@ import sys
 PROGRAM = """
 import sys
 import numpy as np
-from svfm_ros.pipeline.process_memory import give_memory_back
+from svfm_ros.pipeline.live.process_control import return_freed_memory
 
 def resident_mb():
     return int(open("/proc/self/statm").read().split()[1]) * 4096 / 1e6
 
 if sys.argv[1] == "yes":
-    assert give_memory_back()
+    assert return_freed_memory()
 np.ones(30_000_000 // 8)  # large ones come and go: the C library now thinks that heaps are the place for them
 before = resident_mb()
 kept, large = [], []

@@ -1,0 +1,69 @@
+"""For other nodes: receive forecasts, call Trigger services."""
+
+import json
+import threading
+from collections.abc import Callable
+
+from rclpy.node import Node
+from sensor_msgs.msg import PointCloud2
+from std_msgs.msg import String
+from std_srvs.srv import Trigger
+
+from svfm_ros.nodes.messages import convert
+from svfm_ros.nodes.messages.forecast_messages import from_cloud
+from svfm_ros.nodes.runtime.subscriptions import LATCHED
+from svfm_ros.types import Forecast
+
+__all__ = ["ForecastListener", "call_trigger"]
+
+
+class ForecastListener:
+    """Calls ``on_forecast`` with each forecast that is known, put together from its samples and its summary.
+
+    Use it inside any node::
+
+        class Robot(Node):
+            def __init__(self):
+                super().__init__("robot")
+                self.forecasts = ForecastListener(self, self.avoid)
+
+            def avoid(self, forecast):
+                print(forecast.shares)  # {"kitchen": 0.7, "elsewhere": 0.3}
+    """
+
+    def __init__(self, node: Node, on_forecast: Callable[[Forecast], None], prefix: str = "forecast") -> None:
+        self._on_forecast = on_forecast
+        self._cloud: PointCloud2 | None = None
+        self._summary: String | None = None
+        node.create_subscription(PointCloud2, f"{prefix}/samples", self._receive_cloud, LATCHED)
+        node.create_subscription(String, f"{prefix}/summary", self._receive_summary, LATCHED)
+
+    def _receive_cloud(self, message: PointCloud2) -> None:
+        self._cloud = message
+        self._join()
+
+    def _receive_summary(self, message: String) -> None:
+        self._summary = message
+        self._join()
+
+    def _join(self) -> None:
+        if self._cloud is None or self._summary is None:
+            return
+        summary = json.loads(self._summary.data)
+        if summary["known"] and convert.stamp_ns(self._cloud.header.stamp) == summary["stamp_ns"]:
+            cloud, self._cloud, self._summary = self._cloud, None, None
+            self._on_forecast(from_cloud(cloud, summary))
+
+
+def call_trigger(node: Node, service: str, timeout_s: float = 20.0) -> tuple[bool, str]:
+    """Call a Trigger service from a thread that does not spin ``node``; returns success and message."""
+    client = node.create_client(Trigger, service)  # destroyed with its node: destroying it while others spin is unsafe
+    if not client.wait_for_service(timeout_s):
+        return False, f"there is no service {service}"
+    answered = threading.Event()
+    future = client.call_async(Trigger.Request())
+    future.add_done_callback(lambda _: answered.set())
+    if not answered.wait(timeout_s):
+        return False, f"no response from {service}"
+    result = future.result()
+    return bool(result.success), str(result.message)

@@ -1,0 +1,1 @@
+"""What the live nodes do without ROS: queues, pacing, processes, forecasts of the walk under way, stored walks."""

@@ -1,0 +1,60 @@
+"""Announcements of models: signed, small, and of regular files inside one folder."""
+
+import json
+import os
+
+import pytest
+
+from svfm_ros.errors import DataError
+from svfm_ros.pipeline.live.model_announcement import MAX_TEXT, ModelAnnouncement, SigningKey, check_model_file
+
+ANNOUNCED = ModelAnnouncement("/m.pt", "abc", 12, -3.5)
+
+
+def test_a_signed_announcement_is_read_back(tmp_path):
+    key = SigningKey.create(tmp_path)
+    assert SigningKey.create(tmp_path) == SigningKey.read(tmp_path) == key
+    assert (tmp_path / "model.key").stat().st_mode & 0o777 == 0o600
+    assert ModelAnnouncement.from_text(ANNOUNCED.to_text(key), key) == ANNOUNCED
+
+
+def test_other_texts_are_refused(tmp_path):
+    key, other = SigningKey.create(tmp_path), SigningKey(b"x" * 32)
+    changed = {**json.loads(ANNOUNCED.to_text(key)), "path": "/etc/passwd"}
+    nested = "[" * 2000 + "]" * 2000
+    texts = ["", "{", "{}", "[]", "/m.pt", '{"path": "/m.pt"}', json.dumps(changed), ANNOUNCED.to_text(other), nested]
+    texts += ['{"path": "/m.pt", "signature": 7}', '{"path": 7, "signature": "x"}', "x" * (MAX_TEXT + 1)]
+    for text in texts:
+        with pytest.raises(DataError) as error:
+            ModelAnnouncement.from_text(text, key)
+        assert len(str(error.value)) < 300
+
+
+def test_a_key_that_others_may_read_is_refused(tmp_path):
+    with pytest.raises(DataError, match="cannot read the key"):
+        SigningKey.read(tmp_path)
+    SigningKey.create(tmp_path)
+    (tmp_path / "model.key").chmod(0o644)
+    with pytest.raises(DataError, match="chmod 600"):
+        SigningKey.read(tmp_path)
+
+
+def test_only_regular_files_of_limited_size_inside_the_folder(tmp_path, monkeypatch):
+    folder = tmp_path / "models"
+    folder.mkdir()
+    (folder / "model.pt").write_bytes(b"abc")
+    (tmp_path / "outside.pt").write_bytes(b"abc")
+    (folder / "link.pt").symlink_to(tmp_path / "outside.pt")
+    os.mkfifo(folder / "fifo.pt")
+    assert check_model_file(str(folder / "model.pt"), folder) == (folder / "model.pt").resolve()
+    for name, message in (
+        ("../outside.pt", "inside"),
+        ("link.pt", "inside"),
+        ("fifo.pt", "regular file"),
+        ("none.pt", "no file"),
+    ):
+        with pytest.raises(DataError, match=message):
+            check_model_file(str(folder / name), folder)
+    monkeypatch.setattr("svfm_ros.pipeline.live.model_announcement.MAX_MODEL_BYTES", 2)
+    with pytest.raises(DataError, match="at most 2 bytes"):
+        check_model_file(str(folder / "model.pt"), folder)
