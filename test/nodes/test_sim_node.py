@@ -2,9 +2,10 @@
 
 import pytest
 from geometry_msgs.msg import PoseStamped
+from nav_msgs.msg import Odometry
 from rosgraph_msgs.msg import Clock
 from roslive import PATIENCE_S
-from sensor_msgs.msg import LaserScan
+from sensor_msgs.msg import Imu, LaserScan
 
 from svfm_ros.errors import SvfmError
 from svfm_ros.nodes.messages.convert import stamp_ns
@@ -33,6 +34,21 @@ def test_scans_true_poses_and_the_clock_come_in_order_until_the_end(start, liste
         [stamp_ns(m.clock) for m in clock],
     ):
         assert stamps == sorted(stamps)
+
+
+def test_imu_and_odometry_are_published_on_demand(start, listener):
+    imu, odom = listener.collect(Imu, "/imu"), listener.collect(Odometry, "/odom")
+    arguments = ["hours:=0.01", "rate:=8.0", "sim.habits.dwell_s:=4.0", "sim.imu.enabled:=true"]
+    arguments += ["sim.odometry.enabled:=true", "sim.lidar.beams:=90"]
+    pairs = [word for a in arguments for word in ("-p", a)]
+    process = start("-m", "svfm_ros.nodes.sim_node", "--ros-args", *pairs)
+    imu.wait(100)
+    odom.wait(20)
+    _, err = process.communicate(timeout=PATIENCE_S)
+    assert process.returncode == 0, err
+    assert imu[0].linear_acceleration.z == pytest.approx(9.8, abs=1.5)
+    assert imu[0].orientation_covariance[0] == -1.0
+    assert (odom[0].header.frame_id, odom[0].child_frame_id) == ("odom", "laser")
 
 
 @pytest.mark.parametrize(
