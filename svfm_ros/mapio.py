@@ -3,7 +3,7 @@
 A PGM's first row is the *top* of the picture, our row 0 is the lowest y: rows are flipped on the way in and out.
 """
 
-import math
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +11,7 @@ import numpy as np
 import yaml
 from numpy.typing import NDArray
 
+from svfm_ros.atomic_files import make_folder, read_regular, write_whole
 from svfm_ros.errors import DataError
 from svfm_ros.types import OccupancyGrid, Pose2
 
@@ -21,78 +22,135 @@ FREE_THRESH = 0.25
 # In files, as map_saver of ROS 1 has it: the grey of unknown (205) reads as 0.19608, which must not pass for free.
 _FILE_FREE_THRESH = 0.196
 _OCCUPIED, _FREE, _UNKNOWN = 0, 254, 205  # the grey values map_saver writes
+_MODES = ("trinary",)
+_FARTHEST = 1e6  # metres from the origin
+_MOST_YAML_BYTES, _MOST_PICTURE_BYTES = 1 << 20, 1 << 30
+_LONGEST_QUOTE = 60
 _UNKNOWN_PROB = np.float32(np.nan)
 
 
 def save_map(grid: OccupancyGrid, yaml_path: Path) -> None:
-    """Write ``NAME.yaml`` and ``NAME.pgm``; cells between the thresholds become unknown, as map_saver does."""
+    """Write ``NAME.pgm``, then ``NAME.yaml``; cells between the thresholds become unknown, as map_saver does."""
     yaml_path = Path(yaml_path)
-    yaml_path.parent.mkdir(parents=True, exist_ok=True)
     image = np.full(grid.prob.shape, _UNKNOWN, dtype=np.uint8)
     with np.errstate(invalid="ignore"):
         image[grid.prob >= OCCUPIED_THRESH] = _OCCUPIED
         image[grid.prob <= FREE_THRESH] = _FREE
     pgm_path = yaml_path.with_suffix(".pgm")
-    _write_pgm(pgm_path, image[::-1])
-    origin = [float(v) for v in grid.T_map_grid.as_array()]
     sheet = {
         "image": pgm_path.name,
         "mode": "trinary",
         "resolution": float(grid.resolution_m),
-        "origin": origin,
+        "origin": [float(v) for v in grid.T_map_grid.as_array()],
         "negate": 0,
         "occupied_thresh": OCCUPIED_THRESH,
         "free_thresh": _FILE_FREE_THRESH,
     }
-    yaml_path.write_text(yaml.safe_dump(sheet, sort_keys=False))
+    try:
+        make_folder(yaml_path.parent)
+        write_whole(pgm_path, _as_pgm(image[::-1]))
+        write_whole(yaml_path, yaml.safe_dump(sheet, sort_keys=False).encode())
+    except OSError as error:
+        raise DataError(f"cannot write the map {yaml_path}: {error.strerror}") from error
 
 
 def load_map(yaml_path: Path) -> OccupancyGrid:
     """Read a map_server map; occupied 1, free 0, unknown NaN."""
     yaml_path = Path(yaml_path)
     sheet = _read_sheet(yaml_path)
-    grey = _read_pgm(yaml_path.parent / str(sheet["image"]))[::-1]
-    shade = grey / 255.0 if int(sheet.get("negate", 0)) else 1.0 - grey / 255.0
+    grey = _read_pgm(yaml_path.parent / sheet.image)[::-1]
+    shade = grey / 255.0 if sheet.negate else 1.0 - grey / 255.0
     prob = np.full(grey.shape, _UNKNOWN_PROB, dtype=np.float32)
-    prob[shade > float(sheet.get("occupied_thresh", OCCUPIED_THRESH))] = 1.0
-    prob[shade < float(sheet.get("free_thresh", _FILE_FREE_THRESH))] = 0.0
-    return OccupancyGrid(prob, float(sheet["resolution"]), Pose2.from_array(sheet["origin"]))
+    prob[shade > sheet.occupied_thresh] = 1.0
+    prob[shade < sheet.free_thresh] = 0.0
+    return OccupancyGrid(prob, sheet.resolution_m, sheet.T_map_grid)
 
 
-def _read_sheet(path: Path) -> dict[str, Any]:
+@dataclass(frozen=True, slots=True)
+class _MapSheet:
+    """What the YAML file says."""
+
+    image: str
+    resolution_m: float
+    T_map_grid: Pose2
+    negate: bool
+    occupied_thresh: float
+    free_thresh: float
+
+
+def _read_sheet(path: Path) -> _MapSheet:
+    data = read_regular(path, _MOST_YAML_BYTES)
     try:
-        sheet = yaml.safe_load(path.read_text())
-    except OSError as error:
-        raise DataError(f"cannot read the map {path}: {error.strerror}") from error
-    except (yaml.YAMLError, UnicodeDecodeError) as error:
-        raise DataError(f"{path} is not a map_server YAML file: {error}") from error
+        sheet = yaml.safe_load(data.decode())
+    except (yaml.YAMLError, UnicodeDecodeError, ValueError, RecursionError) as error:
+        raise DataError(f"{path} is not a map_server YAML file: {_first_line(error)}") from error
     missing = [k for k in ("image", "resolution", "origin") if not isinstance(sheet, dict) or k not in sheet]
     if missing:
         raise DataError(f"{path}: expected a map with image, resolution and origin, but {missing[0]} is missing")
-    if not float(sheet["resolution"]) > 0 or len(sheet["origin"]) != 3 or not all(map(math.isfinite, sheet["origin"])):
-        raise DataError(f"{path}: expected resolution > 0 and origin [x, y, yaw], got {sheet}")
-    return dict(sheet)
+    mode, image, origin = sheet.get("mode", "trinary"), sheet["image"], sheet["origin"]
+    if mode not in _MODES:
+        raise DataError(f"{path}: expected mode {' or '.join(_MODES)}, got {_short(mode)}")
+    if not isinstance(image, str) or not image or "\0" in image:
+        raise DataError(f"{path}: expected the name of a picture as image, got {_short(image)}")
+    if (
+        not isinstance(origin, list)
+        or len(origin) != 3
+        or not all(_is_within(v, -_FARTHEST, _FARTHEST) for v in origin)
+    ):
+        raise DataError(f"{path}: expected an origin [x, y, yaw] in metres and radians, got {_short(origin)}")
+    return _MapSheet(
+        image,
+        _number(path, sheet, "resolution", None, 1e-4, 100.0),
+        Pose2(*map(float, origin)),
+        bool(_number(path, sheet, "negate", 0.0, 0.0, 1.0)),
+        _number(path, sheet, "occupied_thresh", OCCUPIED_THRESH, 0.0, 1.0),
+        _number(path, sheet, "free_thresh", _FILE_FREE_THRESH, 0.0, 1.0),
+    )
 
 
-def _write_pgm(path: Path, image: NDArray[np.uint8]) -> None:
+def _number(path: Path, sheet: dict[str, Any], key: str, default: float | None, low: float, high: float) -> float:
+    value: Any = sheet.get(key, default)
+    if not _is_within(value, low, high):
+        raise DataError(f"{path}: expected {key} as a number from {low:g} to {high:g}, got {_short(value)}")
+    return float(value)
+
+
+def _is_within(value: Any, low: float, high: float) -> bool:
+    return isinstance(value, (int, float)) and low <= value <= high
+
+
+def _short(value: Any) -> str:
+    """A value for a sentence, cut off where it is long."""
+    try:
+        text = repr(value)
+    except RecursionError:
+        return "something deeply nested"
+    return text if len(text) <= _LONGEST_QUOTE else f"{text[:_LONGEST_QUOTE]}..."
+
+
+def _first_line(error: Exception) -> str:
+    return "it is nested too deeply" if isinstance(error, RecursionError) else str(error).partition("\n")[0]
+
+
+def _as_pgm(image: NDArray[np.uint8]) -> bytes:
     height, width = image.shape
-    path.write_bytes(b"P5\n%d %d\n255\n" % (width, height) + np.ascontiguousarray(image).tobytes())
+    return b"P5\n%d %d\n255\n" % (width, height) + np.ascontiguousarray(image).tobytes()
 
 
 def _read_pgm(path: Path) -> NDArray[np.float64]:
     """A binary PGM of 8 bits; comments in its header are skipped."""
-    try:
-        data = path.read_bytes()
-    except OSError as error:
-        raise DataError(f"cannot read the map picture {path}: {error.strerror}") from error
+    data = read_regular(path, _MOST_PICTURE_BYTES)
     fields, at = _pgm_header(data)
-    if len(fields) < 4 or fields[0] != b"P5" or fields[3] != b"255" or not all(f.isdigit() for f in fields[1:3]):
+    numbers = [int(f) if f.isdigit() and len(f) < 10 else 0 for f in fields[1:4]]
+    if len(fields) < 4 or fields[0] != b"P5" or numbers[2] != 255:
         raise DataError(f"{path}: expected a binary PGM (P5) with 8 bits a pixel, got {data[:2]!r}")
-    width, height = int(fields[1]), int(fields[2])
-    pixels = np.frombuffer(data, dtype=np.uint8, offset=at)
-    if pixels.size < width * height:
-        raise DataError(f"{path}: expected {width} x {height} pixels, got {pixels.size}: the file is cut off")
-    return pixels[: width * height].reshape(height, width).astype(float)
+    width, height, _ = numbers
+    if width < 1 or height < 1:
+        raise DataError(f"{path}: expected a picture with pixels, got {width} x {height}")
+    have = max(len(data) - at, 0)
+    if have < width * height:
+        raise DataError(f"{path}: expected {width} x {height} pixels, got {have}: the file is cut off")
+    return np.frombuffer(data, np.uint8, width * height, at).reshape(height, width).astype(float)
 
 
 def _pgm_header(data: bytes) -> tuple[list[bytes], int]:

@@ -70,10 +70,10 @@ def test_comments_in_the_picture_and_negated_maps_are_read(tmp_path: Path) -> No
     [
         ("resolution: 0.1\norigin: [0, 0, 0]\n", b"", "image is missing"),
         ("just words", b"", "image is missing"),
-        ("image: a.pgm\nresolution: 0\norigin: [0, 0, 0]\n", b"P5\n1 1\n255\n0", "resolution > 0"),
+        ("image: a.pgm\nresolution: 0\norigin: [0, 0, 0]\n", b"P5\n1 1\n255\n0", "expected resolution as a number"),
         ("image: a.pgm\nresolution: 0.1\norigin: [0, 0, 0]\n", b"P2\n1 1\n255\n0", "binary PGM"),
         ("image: a.pgm\nresolution: 0.1\norigin: [0, 0, 0]\n", b"P5\n9 9\n255\n0", "cut off"),
-        ("image: none.pgm\nresolution: 0.1\norigin: [0, 0, 0]\n", b"", "cannot read the map picture"),
+        ("image: none.pgm\nresolution: 0.1\norigin: [0, 0, 0]\n", b"", "cannot read .*none.pgm"),
         ("a: [", b"", "is not a map_server YAML file"),
     ],
 )

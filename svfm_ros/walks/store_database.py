@@ -98,6 +98,9 @@ class StoreDatabase:
 
     def is_unfinished(self) -> bool:
         """Whether making the tables was interrupted: the file is empty once SQLite has undone what was begun."""
+        with self._said():
+            if not self.path.is_file():
+                return False
         with self.reading() as db:
             db.execute("SELECT count(*) FROM sqlite_schema").fetchone()
             return self.path.stat().st_size == 0

@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from svfm_ros import atomic_files
+from svfm_ros.atomic_files import read_regular
 from svfm_ros.clock import NS_PER_S
 from svfm_ros.errors import DataError
 from svfm_ros.types import Walk
@@ -26,6 +27,8 @@ Array = NDArray[np.float64]
 
 _REQUIRED = ("walk_id", "t", "x", "y")
 _LAST_STAMP_S = 9.2e9  # what fits into 64 bits of nanoseconds
+_FARTHEST_M = 1e9  # from the origin of the house
+_MOST_BYTES = 1 << 30
 _STANDING_M = 1e-6  # steps below this have no direction
 
 
@@ -61,7 +64,7 @@ def read_walks_csv(path: Path, resident: str = "unknown") -> list[Walk]:
     table = _read_table(Path(path))
     spans = _spans(table)
     owners = _residents(table, spans, resident)
-    x, y = (_numbers(table, name) for name in ("x", "y"))
+    x, y = (_metres(table, name) for name in ("x", "y"))
     stamps = _stamps_ns(table)
     _check_times(table, spans, stamps)
     poses = np.stack([x, y, np.zeros_like(x)], axis=1)  # (rows, 3)
@@ -88,10 +91,9 @@ def headings(xy: ArrayLike) -> Array:
 
 def _read_table(path: Path) -> _Table:
     try:
-        text = path.read_text(encoding="utf-8-sig")  # spreadsheets like to begin with a byte order mark
+        text = read_regular(path, _MOST_BYTES).decode("utf-8-sig")  # spreadsheets begin with a byte order mark
+        text = text.replace("\r\n", "\n").replace("\r", "\n")
         return _quoted_table(path, text) if '"' in text else _plain_table(path, text)
-    except OSError as error:
-        raise DataError(f"cannot read {path}: {error.strerror}") from error
     except (UnicodeDecodeError, csv.Error) as error:
         raise DataError(f"{path} is not a CSV file in UTF-8: {error}") from error
 
@@ -188,6 +190,15 @@ def _numbers(table: _Table, name: str) -> Array:
     if not np.isfinite(values).all():
         row = int(np.argmin(np.isfinite(values)))
         raise table.complain(row, f"expected a finite number in column {name}, got {cells[row]!r}")
+    return values
+
+
+def _metres(table: _Table, name: str) -> Array:
+    values = _numbers(table, name)
+    far = np.abs(values) > _FARTHEST_M
+    if far.any():
+        row = int(np.argmax(far))
+        raise table.complain(row, f"expected {name} in metres within a house, got {table.columns[name][row]!r}")
     return values
 
 

@@ -9,7 +9,7 @@ import json
 import zlib
 from collections.abc import Iterable, Iterator
 from dataclasses import astuple, dataclass
-from sqlite3 import Connection, DatabaseError
+from sqlite3 import SQLITE_CORRUPT, Connection, DatabaseError
 from typing import Any
 
 import numpy as np
@@ -221,7 +221,9 @@ def read_entries(db: Connection) -> list[tuple[Any, ...]]:
     query = f"SELECT {_ENTRY} FROM walks w"
     try:
         return db.execute(f"{query} ORDER BY w.start_ns, w.walk_id").fetchall()
-    except DatabaseError:
+    except DatabaseError as error:
+        if getattr(error, "sqlite_errorcode", SQLITE_CORRUPT) & 0xFF != SQLITE_CORRUPT:
+            raise
         (last,) = db.execute("SELECT max(number) FROM walks").fetchone()
     found = []
     for number in range(1, (last or 0) + 1):

@@ -92,7 +92,7 @@ class WalkStore:
         """The store in that folder, made unless it exists; alignments lead to ``frame``."""
         path = Path(path)
         database = StoreDatabase(path)
-        if not is_store(path) or (database.path.is_file() and database.is_unfinished()):
+        if not is_store(path) or database.is_unfinished():
             check_room(path)
             database.make(frame)
         store = cls.open(path)
