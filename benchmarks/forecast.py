@@ -21,7 +21,7 @@ from benchlib.forecasts.forecast_home import TICKS, Home, make_home, record, say
 from benchlib.forecasts.forecast_ours import along_the_walk, day_and_night, going_on, unseen_destinations
 from benchlib.forecasts.forecast_scores import QuestionScores, score
 from benchlib.forecasts.paper_forecasters import paper_forecasters
-from benchlib.forecasts.product import Product, ProductOptions
+from benchlib.forecasts.product import Product, ProductOptions, home_options
 from benchlib.forecasts.questions import PathForecaster, ask_from_start
 from benchlib.forecasts.replay_comparators import PlaceReplay, WalkerFrameReplay, kernel_density
 from benchlib.forecasts.score_table import ahead_or_tied, calibrated, difference, of_field, print_scores, records
@@ -29,7 +29,6 @@ from benchlib.forecasts.step_density import kernel_step_nll, straight_step_nll
 from numpy.typing import NDArray
 
 from svfm_ros.cli.output import add_json_argument, report
-from svfm_ros.config.forecast_config import PathTrainConfig
 from svfm_ros.targets import Check, at_least, at_most
 from svfm_ros.types import WalkWindows
 
@@ -61,7 +60,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     args = _arguments(argv)
     torch.set_num_threads(1)
     seed = _DEVELOPMENT_SEED if args.development else args.seed
-    found = Found(ProductOptions(training=PathTrainConfig(steps=100) if args.quick else PathTrainConfig()), args.json)
+    found = Found(home_options(args.quick), args.json)
     found.payload["seed"] = seed
     home = make_home(seed, 10 if args.quick else _HELD_OUT)
     for count in args.walks:

@@ -18,14 +18,13 @@ from typing import Any
 import numpy as np
 import torch
 from benchlib.forecasts.forecast_scores import place_shares
-from benchlib.forecasts.product import Product, ProductOptions
+from benchlib.forecasts.product import Product, ProductOptions, home_options
 from benchlib.forecasts.questions import ask_from_start, flattened
 from benchlib.forecasts.score_table import estimate
 from numpy.typing import NDArray
 
 from svfm_ros.cli.output import add_json_argument, print_table, report
 from svfm_ros.clock import NS_PER_S, parse_local_time
-from svfm_ros.config.forecast_config import PathTrainConfig
 from svfm_ros.config.sim_config import HabitConfig, ResidentConfig
 from svfm_ros.config.walk_config import WindowsConfig
 from svfm_ros.forecasting.scores import path_distances
@@ -88,7 +87,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     homes = args.homes or (3 if args.quick else _HOMES)
     counts = args.walks or (_COUNTS[:1] if args.quick else _COUNTS)
     first = _DEVELOPMENT_SEED if args.development else _SEED
-    options = ProductOptions(training=PathTrainConfig(steps=100) if args.quick else PathTrainConfig())
+    options = home_options(args.quick)
     rows = [row for i in range(homes) for row in _in_home(first + i, counts, options)]
     if not args.json:
         columns = ("home", "places", "walks", "energy m", "replay m", "floor m", "end shares TV", "learn s")

@@ -22,14 +22,14 @@ from benchlib.forecasts.cliff_lhmp import CliffForecaster
 from benchlib.forecasts.comparators import ConstantVelocity
 from benchlib.forecasts.forecast_scores import QuestionScores, score
 from benchlib.forecasts.paper_forecasters import paper_forecasters
-from benchlib.forecasts.product import Product, ProductOptions
+from benchlib.forecasts.product import Product, ProductOptions, open_scene_options
 from benchlib.forecasts.questions import PathForecaster, QuestionSet, ask_from_within
 from benchlib.forecasts.real_walks import DT_S, ETH_UCY, as_windows, load_edinburgh, load_eth_ucy, load_thor
 from benchlib.forecasts.replay_comparators import PlaceReplay, WalkerFrameReplay, kernel_density
 from benchlib.forecasts.score_table import ahead_or_tied, calibrated, print_scores, records
 
 from svfm_ros.cli.output import add_json_argument, print_table, report
-from svfm_ros.config.forecast_config import PathTrainConfig, WalkModelConfig
+from svfm_ros.errors import SvfmError
 from svfm_ros.targets import Check, at_most
 from svfm_ros.types import Walk, WalkWindows
 from svfm_ros.walks.windows import fixed_length, split_by_time
@@ -53,7 +53,6 @@ _PUBLISHED_M = {  # Trajectron++ after its correction of 2021: minADE20, minFDE2
     "zara1": (0.25, 0.41),
     "zara2": (0.18, 0.32),
 }
-_OPEN_SCENE = WalkModelConfig(unit_m=2.0, group_m=2.0, near_m=1.5, sensor_m=0.02, switch_per_s=0.05, ends=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,10 +75,14 @@ def main(argv: Sequence[str] | None = None) -> int:
     torch.set_num_threads(1)
     checks: list[Check] = []
     payload: dict[str, Any] = {}
-    for name in run.sets:
-        _in_scene(run, name, checks, payload)
-    if run.scenes:
-        _leave_scenes_out(run, checks, payload)
+    try:
+        for name in run.sets:
+            _in_scene(run, name, checks, payload)
+        if run.scenes:
+            _leave_scenes_out(run, checks, payload)
+    except SvfmError as error:
+        print(error, file=sys.stderr)
+        return 2
     return report("forecasts of real people", checks, payload, run.quiet)
 
 
@@ -102,7 +105,7 @@ def _arguments(argv: Sequence[str] | None) -> _Run:
         sets=sets if args.sets is None else tuple(args.sets),
         scenes=scenes if args.scenes is None else tuple(args.scenes),
         ticks=ticks if args.ticks is None else tuple(args.ticks),
-        options=ProductOptions(model=_OPEN_SCENE, training=PathTrainConfig(steps=40 if args.quick else 100)),
+        options=open_scene_options(args.quick),
         development=args.development,
         paper_s=0.0 if args.no_paper else 5.0 if args.quick else _PAPER_S,
         quiet=args.json,
@@ -204,13 +207,13 @@ def _leave_scenes_out(run: _Run, checks: list[Check], payload: dict[str, Any]) -
 
 
 def _mixed(tracks: Sequence[WalkWindows]) -> WalkWindows:
-    """Equally many whole tracks of each scene; scenes are kept far apart, so that no place is shared."""
+    """Equally many whole tracks of each scene, 100 m apart and away from the origin, so that no place is shared."""
     some = [t.select(np.linspace(0, len(t) - 1, min(_SCENE_TRACKS, len(t))).astype(int)) for t in tracks]
     longest = max(t.xy.shape[1] for t in some)
     ids = tuple(f"{i}-{n}-{name}" for i, t in enumerate(some) for n, name in enumerate(t.walk_ids))
     shifted = [np.pad(t.xy, ((0, 0), (0, longest - t.xy.shape[1]), (0, 0)), mode="edge") for t in some]
     return WalkWindows(
-        np.concatenate([xy + np.array([1000.0 * i, 0.0]) for i, xy in enumerate(shifted)]),
+        np.concatenate([xy + np.array([100.0 * (i + 1), 0.0]) for i, xy in enumerate(shifted)]),
         np.concatenate([np.pad(t.valid, ((0, 0), (0, longest - t.valid.shape[1]))) for t in some]),
         DT_S,
         np.concatenate([t.start_ns for t in some]),

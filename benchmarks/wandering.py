@@ -17,13 +17,12 @@ from datetime import datetime
 
 import numpy as np
 import torch
-from benchlib.forecasts.product import Product, ProductOptions, as_walks
+from benchlib.forecasts.product import Product, as_walks, home_options
 from benchlib.forecasts.score_table import Estimate
 from numpy.typing import NDArray
 
 from svfm_ros.cli.output import add_json_argument, print_table, report
 from svfm_ros.clock import NS_PER_S, zone
-from svfm_ros.config.forecast_config import PathTrainConfig
 from svfm_ros.config.sim_config import ResidentConfig
 from svfm_ros.config.walk_config import WindowsConfig
 from svfm_ros.forecasting.scores import entropy, shares_of
@@ -41,7 +40,6 @@ _RESIDENTS = 50  # of each kind
 _DAYS = 7.0
 _WANDERS = 0.35  # share of the walks of who wanders in part that go anywhere
 _PERSON = ResidentConfig(dwell_s=1800.0)  # some 20 walks a day
-_STEPS = 100
 _AUC = 0.85
 _PERIOD_H = 6.0  # of the counted score
 _BOOTSTRAPS = 500
@@ -137,7 +135,7 @@ def _live(house: House, book: RouteBook, seed: int, wanders: bool, days: float) 
     resident = _wandering(resident) if wanders else resident
     lived = simulate_resident(house, resident, days=days, seed=seed, book=book)
     windows = make_windows([w.walk for w in lived], WindowsConfig(time_zone=resident.time_zone))
-    ours = Product(options=ProductOptions(training=PathTrainConfig(steps=_STEPS)), places=house.places)
+    ours = Product(options=home_options(quick=True), places=house.places)
     began = time.process_time()
     ours.fit(windows)
     fit_s = time.process_time() - began

@@ -1,10 +1,9 @@
 """The product behind the door of the benchmarks."""
 
 import numpy as np
-from benchlib.forecasts.product import Product, ProductOptions, as_walks
+from benchlib.forecasts.product import Product, as_walks, home_options
 from benchlib.forecasts.questions import Question
 
-from svfm_ros.config.forecast_config import PathTrainConfig
 from svfm_ros.types import WalkWindows
 
 
@@ -18,7 +17,7 @@ def lines(count: int) -> WalkWindows:
 
 def test_the_product_learns_and_answers() -> None:
     walks = lines(8)
-    ours = Product(options=ProductOptions(training=PathTrainConfig(steps=20)))
+    ours = Product(options=home_options(quick=True))
     ours.fit(walks)
     paths = ours.sample(Question(walks.xy[0, :4], 9.0, 5, samples=60, stamp_ns=1_200_000_000))
     assert paths.shape == (60, 6, 2)

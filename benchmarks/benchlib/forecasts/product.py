@@ -16,7 +16,7 @@ from svfm_ros.forecasting.model_file import Footprints, WalkModelFile
 from svfm_ros.types import Forecast, Places, Walk, WalkWindows
 from svfm_ros.walks.windows import make_windows
 
-__all__ = ["Product", "ProductOptions", "as_walks", "train_product"]
+__all__ = ["Product", "ProductOptions", "as_walks", "home_options", "open_scene_options", "train_product"]
 
 Array = NDArray[np.float64]
 
@@ -32,6 +32,17 @@ class ProductOptions:
     def on(self, windows: WalkWindows) -> "ProductOptions":
         """The same on the time step and in the time zone of these walks."""
         return replace(self, windows=replace(self.windows, dt_s=windows.dt_s, time_zone=windows.time_zone))
+
+
+def home_options(quick: bool = False) -> ProductOptions:
+    """Options for walks of a resident: the defaults, or a short training to try things out."""
+    return ProductOptions(training=PathTrainConfig(steps=100) if quick else PathTrainConfig())
+
+
+def open_scene_options(quick: bool = False) -> ProductOptions:
+    """Options for tracks of people who enter and leave a scene while walking: none of them ends where it stops."""
+    scene = WalkModelConfig(unit_m=2.0, group_m=2.0, near_m=1.5, sensor_m=0.02, switch_per_s=0.05, ends=False)
+    return ProductOptions(model=scene, training=PathTrainConfig(steps=40 if quick else 100))
 
 
 def train_product(walks: Sequence[Walk], options: ProductOptions, start: WalkModelFile | None = None) -> WalkModelFile:
