@@ -13,13 +13,16 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 from geometry_msgs.msg import PoseWithCovarianceStamped
+from nav_msgs.msg import Odometry
 from nav_msgs.msg import Path as PathMessage
 from rclpy.clock import Clock, ClockType
 from rclpy.task import Future
 from sensor_msgs.msg import LaserScan, PointCloud2
 from std_msgs.msg import Bool
 
+from svfm_ros.clock import NS_PER_S
 from svfm_ros.config.node_config import SlamNodeConfig
 from svfm_ros.errors import DataError, SvfmError, UsageError
 from svfm_ros.mapio import save_map
@@ -72,6 +75,8 @@ class SlamNode(ConfiguredNode[SlamNodeConfig]):
         self._inlier_ratio, self._reason, self._sensor_frame = 1.0, "", ""
         self._wrong_types: set[str] = set()
         self._pose_publisher = self.create_publisher(PoseWithCovarianceStamped, "pose", config.inbox)
+        self._odometry_publisher = self.create_publisher(Odometry, "odometry", config.inbox)
+        self._last_odometry: tuple[int, Pose2] | None = None
         frames = (config.map_frame, config.odom_frame, config.base_frame)
         self._transforms = TransformPublisher(self, *frames) if config.publish_tf else None
         kept = self._saved_map()
@@ -211,8 +216,23 @@ class SlamNode(ConfiguredNode[SlamNodeConfig]):
         self._pose_publisher.publish(
             convert.to_pose_with_covariance(tracked.T_map_base, update.covariance, config.map_frame, update.stamp_ns)
         )
+        self._publish_odometry(tracked)
         if self._transforms is not None:
             self._transforms.publish(tracked.T_map_odom, tracked.T_odom_base, update.stamp_ns)
+
+    def _publish_odometry(self, tracked: Tracked) -> None:
+        """Pose in the odometry frame, which has no jumps, and the mean velocity since the scan before."""
+        stamp_ns, config = tracked.update.stamp_ns, self.config
+        before_ns, before = self._last_odometry or (stamp_ns, tracked.T_odom_base)
+        step_s = (stamp_ns - before_ns) / NS_PER_S
+        moved = (before.inverse() @ tracked.T_odom_base).twist()
+        twist = moved / step_s if step_s > 0.0 and not tracked.started_over else np.zeros(3)
+        self._last_odometry = stamp_ns, tracked.T_odom_base
+        self._odometry_publisher.publish(
+            convert.to_odometry(
+                tracked.T_odom_base, twist, tracked.update.covariance, config.odom_frame, config.base_frame, stamp_ns
+            )
+        )
 
     def _take_note(self, tracked: Tracked) -> None:
         update = tracked.update

@@ -14,6 +14,7 @@ from svfm_ros.config.node_config import NODE_CONFIGS
 from svfm_ros.errors import SvfmError, UsageError
 from svfm_ros.nodes.runtime.configured_node import ConfiguredNode
 from svfm_ros.nodes.runtime.graph_description import _SETS, ARGUMENTS, NETWORK_VARIABLES, make_plan, parse_pairs
+from svfm_ros.nodes.runtime.lifetime import loopback_environment
 from svfm_ros.nodes.runtime.parameters import parameter_names
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -96,6 +97,7 @@ def test_stores_are_in_the_state_folder_of_the_user(monkeypatch, tmp_path):
 def test_messages_stay_on_this_machine_unless_asked_for(monkeypatch):
     for name in NETWORK_VARIABLES:
         monkeypatch.delenv(name, raising=False)
+    monkeypatch.delenv("ROS_STATIC_PEERS", raising=False)
     plan = make_plan({})
     assert plan.environment == {"ROS_AUTOMATIC_DISCOVERY_RANGE": "LOCALHOST"}
     assert plan.notes[-1] == "network: this machine only (network:=lan opens it)"
@@ -103,9 +105,21 @@ def test_messages_stay_on_this_machine_unless_asked_for(monkeypatch):
     assert opened.environment == {"ROS_AUTOMATIC_DISCOVERY_RANGE": "SUBNET"}
     assert "all machines in this network" in opened.notes[-1]
     monkeypatch.setenv("ROS_STATIC_PEERS", "192.168.1.7")
+    peers = make_plan({})
+    assert peers.environment == {"ROS_AUTOMATIC_DISCOVERY_RANGE": "LOCALHOST"}
+    assert peers.notes[-1] == "network: this machine and ROS_STATIC_PEERS=192.168.1.7 (network:=lan opens it)"
+    monkeypatch.setenv("ROS_LOCALHOST_ONLY", "1")
     respected = make_plan({"network": "lan"})
     assert respected.environment == {}
-    assert respected.notes[-1] == "network: as set in the environment (ROS_STATIC_PEERS=192.168.1.7)"
+    assert respected.notes[-1] == "network: as set in the environment (ROS_LOCALHOST_ONLY=1)"
+
+
+def test_single_nodes_stay_on_this_machine_unless_the_environment_says_otherwise(monkeypatch):
+    for name in NETWORK_VARIABLES:
+        monkeypatch.delenv(name, raising=False)
+    assert loopback_environment() == {"ROS_AUTOMATIC_DISCOVERY_RANGE": "LOCALHOST"}
+    monkeypatch.setenv("ROS_AUTOMATIC_DISCOVERY_RANGE", "SUBNET")
+    assert loopback_environment() == {}
 
 
 def test_scans_of_another_name():

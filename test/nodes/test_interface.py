@@ -1,7 +1,10 @@
 """The table of topics and services says what the running nodes say."""
 
 import importlib.util
+import subprocess
+import sys
 import time
+from pathlib import Path
 
 import pytest
 import rclpy
@@ -40,6 +43,14 @@ def node(request, bag):
     yield made
     made.close()
     rclpy.shutdown(context=context)
+
+
+def test_the_sros2_policy_allows_what_the_table_says():
+    root = Path(__file__).resolve().parents[2]
+    done = subprocess.run(
+        [sys.executable, root / "scripts" / "make_policy.py", "--check"], capture_output=True, text=True
+    )
+    assert done.returncode == 0, done.stderr
 
 
 def full(name):

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from diagnostic_msgs.msg import DiagnosticArray
 from geometry_msgs.msg import PoseWithCovarianceStamped
-from nav_msgs.msg import OccupancyGrid, Path
+from nav_msgs.msg import OccupancyGrid, Odometry, Path
 from roslive import PATIENCE_S
 from sensor_msgs.msg import LaserScan
 from simbag import recorded, scans_and_truth
@@ -40,6 +40,7 @@ def test_a_recording_becomes_poses_a_map_a_track_and_walks(start, listener, latc
     bag = tmp_path / "bag"
     recorder.write(recording, bag)
     poses = listener.collect(PoseWithCovarianceStamped, "pose", 1000)
+    odometry = listener.collect(Odometry, "odometry", 1000)
     walks = listener.collect(Path, "walk", latched)
     said = listener.collect(DiagnosticArray, "/diagnostics")
     node = slam(
@@ -60,6 +61,11 @@ def test_a_recording_becomes_poses_a_map_a_track_and_walks(start, listener, latc
     assert np.linalg.norm(xy - truth[:, :2], axis=1).max() < 0.15
     assert poses[-1].header.frame_id == "map"
     assert 0 < poses[-1].pose.covariance[0] < 0.1
+    odometry.wait(len(scans))
+    assert (odometry[-1].header.frame_id, odometry[-1].child_frame_id) == ("odom", "base_link")
+    speeds = np.array([math.hypot(o.twist.twist.linear.x, o.twist.twist.linear.y) for o in odometry])
+    walked_m = np.linalg.norm(np.diff(truth[:, :2], axis=0), axis=1).sum()
+    assert np.sum(speeds[1:] * np.diff(stamps) * 1e-9) == pytest.approx(walked_m, rel=0.15)
 
     # Whoever comes late gets map and track.
     grid = listener.collect(OccupancyGrid, "map", latched).wait(1)[-1]

@@ -12,7 +12,7 @@ import numpy as np
 from builtin_interfaces.msg import Time
 from geometry_msgs.msg import Pose, PoseStamped, PoseWithCovarianceStamped, Transform, TransformStamped
 from nav_msgs.msg import OccupancyGrid as GridMessage
-from nav_msgs.msg import Path
+from nav_msgs.msg import Odometry, Path
 from numpy.typing import NDArray
 from sensor_msgs.msg import LaserScan
 from std_msgs.msg import Header
@@ -33,6 +33,7 @@ __all__ = [
     "stamp_ns",
     "to_grid_message",
     "to_laser_scan",
+    "to_odometry",
     "to_path",
     "to_pose",
     "to_pose_stamped",
@@ -141,6 +142,17 @@ def from_pose_with_covariance(message: PoseWithCovarianceStamped) -> tuple[Pose2
     """The pose and the covariance ``(3, 3)`` of x, y, yaw."""
     full = np.asarray(message.pose.covariance, dtype=float).reshape(6, 6)
     return from_pose(message.pose.pose), full[_X_Y_YAW]
+
+
+def to_odometry(
+    T_odom_base: Pose2, twist: Array, covariance: Array, odom_frame: str, base_frame: str, time_ns: int
+) -> Odometry:
+    """Pose in the odometry frame with covariance ``(3, 3)``, and twist ``(3,)`` (m/s, m/s, rad/s) in the base frame."""
+    message = Odometry(header=header(odom_frame, time_ns), child_frame_id=base_frame)
+    message.pose = to_pose_with_covariance(T_odom_base, covariance, odom_frame, time_ns).pose
+    message.twist.twist.linear.x, message.twist.twist.linear.y = float(twist[0]), float(twist[1])
+    message.twist.twist.angular.z = float(twist[2])
+    return message
 
 
 def to_transform(T_parent_child: Pose2, parent: str, child: str, time_ns: int) -> TransformStamped:

@@ -40,7 +40,6 @@ NETWORK_VARIABLE = "ROS_AUTOMATIC_DISCOVERY_RANGE"
 NETWORK_VARIABLES = (
     NETWORK_VARIABLE,
     "ROS_LOCALHOST_ONLY",
-    "ROS_STATIC_PEERS",
     "ROS_DISCOVERY_SERVER",
     "FASTRTPS_DEFAULT_PROFILES_FILE",
     "FASTDDS_DEFAULT_PROFILES_FILE",
@@ -233,7 +232,9 @@ def _network_of(values: Mapping[str, Any]) -> tuple[str, dict[str, str]]:
         return "network: open, all machines in this network can receive positions and maps", {
             NETWORK_VARIABLE: "SUBNET"
         }
-    return "network: this machine only (network:=lan opens it)", {NETWORK_VARIABLE: "LOCALHOST"}
+    peers = os.environ.get("ROS_STATIC_PEERS")
+    who = f"this machine and ROS_STATIC_PEERS={peers}" if peers else "this machine only"
+    return f"network: {who} (network:=lan opens it)", {NETWORK_VARIABLE: "LOCALHOST"}
 
 
 def _node(name: str, values: Mapping[str, Any], frames: Mapping[str, str], sim_time: bool) -> NodePlan:

@@ -73,6 +73,7 @@ TOPICS = (
     Topic(
         "slam_node", "out", "pose", "geometry_msgs/msg/PoseWithCovarianceStamped", "pose of the wearer for each scan"
     ),
+    Topic("slam_node", "out", "odometry", "nav_msgs/msg/Odometry", "pose and velocity without jumps"),
     Topic("slam_node", "out", "track", "nav_msgs/msg/Path", "the trajectory so far, corrected by loop closures", True),
     Topic("slam_node", "out", "walk", "nav_msgs/msg/Path", "a walk that has ended and is stored", True),
     Topic(

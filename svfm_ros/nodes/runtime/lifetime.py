@@ -23,7 +23,7 @@ from svfm_ros.nodes.runtime.configured_node import ConfiguredNode
 from svfm_ros.nodes.runtime.graph_description import NETWORK_VARIABLE, NETWORK_VARIABLES, UNUSABLE
 from svfm_ros.pipeline.live.process_control import StopSignals, end_with_parent, return_freed_memory
 
-__all__ = ["print_line", "ros_context", "run_node", "spin"]
+__all__ = ["loopback_environment", "print_line", "ros_context", "run_node", "spin"]
 
 _SPIN_S = 0.5
 _SWITCH_S = 0.001  # between Python threads, instead of 5 ms: drawing and writing must not delay callbacks
