@@ -40,7 +40,6 @@ _HELD_OUT = 40  # walks to each destination
 _STEP_TARGETS = {10: -3.0, 40: -4.15}  # one-step density, nats per step
 _SLAM_COST = {10: 0.3, 40: 0.1}  # nats per step
 _TRAIN_40_S = 8.0
-_PAPER_S = 60.0
 
 StepNll = Callable[[WalkWindows, WalkWindows], NDArray[np.float64]]
 
@@ -158,7 +157,7 @@ def _step_checks(title: str, count: int, rows: Sequence[QuestionScores]) -> list
 def _paper(found: Found, home: Home, seed: int) -> None:
     """The paper's models beside ours, after 40 walks of one training set."""
     train = windows(training(home, seed + 1, 40))
-    forecasters: list[PathForecaster] = [Product(options=found.options), *paper_forecasters(TICKS, _PAPER_S)]
+    forecasters: list[PathForecaster] = [Product(options=found.options), *paper_forecasters(TICKS)]
     rows = []
     for forecaster in forecasters:
         say(f"the paper's models after 40 walks: {forecaster.name}")

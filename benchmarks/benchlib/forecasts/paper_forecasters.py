@@ -1,11 +1,11 @@
-"""The paper's own models as forecasters: VF and A-VF with Gaussian noise, and the mixtures trained by solving them.
+"""The paper's models as forecasters: VF and A-VF with Gaussian noise, and SVFM with both kinds of selection.
 
-All are trained as in the paper: the field is solved from where walks start, and FLoss (eq. 11) is minimised with Adam;
-squared error for a single deterministic field, MDLoss for the mixtures. Each gets the same processor time.
+All are trained as in the paper: the field is solved from the start of each walk, and FLoss (eq. 11) is minimised with
+Adam; squared error for a single deterministic field, MDLoss for the mixtures. Every fifth walk is held out for
+validation. Training ends when the validation loss has not improved for ten validations, and the best weights are kept.
 """
 
-import time
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 import torch
@@ -13,21 +13,25 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from benchlib.forecasts.questions import Question, flattened
-from svfm_ros.config.svfm_config import ModelConfig
+from svfm_ros.config.svfm_config import ModelConfig, TrainConfig
 from svfm_ros.errors import DataError
 from svfm_ros.svfm.losses import forecast_loss, mixture_density_loss, observed_cov, squared_error
 from svfm_ros.svfm.model import MixtureModel
 from svfm_ros.svfm.moments import propagate
 from svfm_ros.svfm.normaliser import Normaliser
 from svfm_ros.svfm.sampling import sample_paths
+from svfm_ros.svfm.seeding import seeded
 from svfm_ros.svfm.solver.rk4 import rk4
+from svfm_ros.svfm.training import TrainReport, train
 from svfm_ros.types import WalkWindows
 
 __all__ = ["PaperForecaster", "paper_forecasters"]
 
 Array = NDArray[np.float64]
 
-_RATE, _CLIP, _BATCH = 1e-2, 10.0, 80
+_MOST_STEPS = 5000  # far more than any of them needs
+_BATCH, _CHECK_EVERY, _PATIENCE = 80, 50, 10
+_VALID_EVERY = 5  # every fifth walk is for validation
 _STRIDE = 2  # of the walks' ticks: one step of the solver while training
 _FIELD = ModelConfig(hidden_units=32, activation="tanh", max_speed=3.0, components=1, stochastic=False)
 _MIXTURE = ModelConfig(hidden_units=32, activation="tanh", max_speed=2.0, gate="linear")
@@ -35,50 +39,46 @@ _MIXTURE = ModelConfig(hidden_units=32, activation="tanh", max_speed=2.0, gate="
 
 @dataclass(slots=True)
 class PaperForecaster:
-    """One of the paper's models; sees where someone is, not where they came from."""
+    """One of the paper's models; its input is the current position, not the walk so far."""
 
     name: str
     config: ModelConfig
-    ticks: int  # as far as it is trained to look
-    budget_s: float = 15.0  # processor time of the training
+    ticks: int  # length of the paths it is trained on
+    most_steps: int = _MOST_STEPS  # of the optimiser, if validation keeps improving
     seed: int = 0
-    most_steps: int = 1_000_000  # of the optimiser, if the time allows
-    steps: int = 0  # taken
+    report: TrainReport | None = None  # of the last training
     _model: MixtureModel | None = None
     _scale: Normaliser = field(default_factory=lambda: Normaliser.identity(2))
     _dt_s: float = 1.0
     _spread: Array = field(default_factory=lambda: np.zeros((1, 2, 2)))  # (ticks + 1, 2, 2), root of the covariance
 
     def fit(self, walks: WalkWindows) -> None:
-        """Train until the time is spent."""
+        """Train until the validation loss stops improving."""
         paths = flattened(walks, self.ticks)  # (N, ticks + 1, 2)
         self._dt_s = walks.dt_s
         everything = torch.as_tensor(paths, dtype=torch.float32)
         self._scale = Normaliser.fit(everything.reshape(-1, 2))
         x = self._scale.encode(everything)[:, ::_STRIDE]
         times = torch.arange(x.shape[1]) * (_STRIDE * walks.dt_s)
-        model = MixtureModel(self.config, self.seed)
-        self._train(model, x, times)
-        self._model = model.eval()
+        self._model = self._train(x, times)
         self._spread = self._residuals(paths) if self._single else np.zeros((self.ticks + 1, 2, 2))
 
     @property
     def _single(self) -> bool:
         return not self.config.stochastic and self.config.components == 1
 
-    def _train(self, model: MixtureModel, x: Tensor, times: Tensor) -> None:
-        optimiser = torch.optim.Adam(model.parameters(), lr=_RATE)
-        generator = torch.Generator().manual_seed(self.seed)
-        began, self.steps = time.process_time(), 0
-        while (spent := time.process_time() - began) < self.budget_s and self.steps < self.most_steps:
-            optimiser.param_groups[0]["lr"] = _RATE * (1.0 - 0.95 * spent / self.budget_s)
-            rows = torch.randperm(len(x), generator=generator)[:_BATCH]
-            optimiser.zero_grad(set_to_none=True)
-            self._loss(model, x[rows], times).backward()
-            norm = torch.nn.utils.clip_grad_norm_(model.parameters(), _CLIP)
-            if bool(torch.isfinite(norm)):
-                optimiser.step()
-            self.steps += 1
+    def _train(self, x: Tensor, times: Tensor) -> MixtureModel:
+        held_out = torch.arange(len(x)) % _VALID_EVERY == _VALID_EVERY - 1
+        velocities = (x[:, -1] - x[:, 0]) / times[-1]
+        trained = train(
+            lambda seed: seeded(MixtureModel(self.config, seed), velocities, seed),
+            lambda model, batch, _seed: self._loss(model, batch[0], times),
+            (x[~held_out],),
+            (x[held_out],) if bool(held_out.any()) else None,
+            TrainConfig(self.seed, self.most_steps, _BATCH, check_every=_CHECK_EVERY, patience=_PATIENCE),
+        )
+        self.report = trained.report
+        return trained.model
 
     def _loss(self, model: MixtureModel, x: Tensor, times: Tensor) -> Tensor:
         if self._single:
@@ -145,14 +145,15 @@ class PaperForecaster:
         return np.asarray(paths)
 
 
-def paper_forecasters(ticks: int, budget_s: float, components: int = 4, seed: int = 0) -> list[PaperForecaster]:
-    """The four of them, ``budget_s`` seconds of processor time each."""
-    from dataclasses import replace
-
+def paper_forecasters(
+    ticks: int, most_steps: int = _MOST_STEPS, components: int = 4, seed: int = 0
+) -> list[PaperForecaster]:
+    """The four of them, each with at most ``most_steps`` steps of the optimiser."""
     mixture = replace(_MIXTURE, components=components)
-    return [
-        PaperForecaster("VF + Gaussian noise", _FIELD, ticks, budget_s, seed),
-        PaperForecaster("A-VF + Gaussian noise", replace(_FIELD, augment=2), ticks, budget_s, seed),
-        PaperForecaster("SVFM, pick and stick", mixture, ticks, budget_s, seed),
-        PaperForecaster("SVFM, forward filtering", replace(mixture, selection="filter"), ticks, budget_s, seed),
-    ]
+    configs = {
+        "VF + Gaussian noise": _FIELD,
+        "A-VF + Gaussian noise": replace(_FIELD, augment=2),
+        "SVFM, pick and stick": mixture,
+        "SVFM, forward filtering": replace(mixture, selection="filter"),
+    }
+    return [PaperForecaster(name, config, ticks, most_steps, seed) for name, config in configs.items()]
