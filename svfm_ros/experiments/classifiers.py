@@ -1,7 +1,7 @@
-"""The classifiers of the paper, trained: VF, VF+TVLoss, SVFM and SVFM+TVLoss, all with the same bound on their length.
+"""Training of the paper's classifiers: VF, VF+TVLoss, SVFM and SVFM+TVLoss, all with the same bound on field length.
 
 The weight of TVLoss is chosen on validation points, once for each set: the largest whose accuracy there is within half
-a point of the best. What was trained once is kept for the experiments that follow in the same process.
+a percentage point of the best. Trained classifiers are cached for later experiments in the same process.
 """
 
 import itertools
@@ -16,7 +16,17 @@ from svfm_ros.experiments.toy_sets import Points, draw_points
 from svfm_ros.svfm.classifier import Classifier, classifier_loss
 from svfm_ros.svfm.training import train
 
-__all__ = ["KINDS", "STEPS", "ClassifierSpec", "TrainedClassifier", "accuracy", "test_points", "train_all"]
+__all__ = [
+    "GRID",
+    "KINDS",
+    "STEPS",
+    "ClassifierSpec",
+    "GridPoint",
+    "TrainedClassifier",
+    "accuracy",
+    "test_points",
+    "train_all",
+]
 
 KINDS = ("VF", "VF+TVLoss", "SVFM", "SVFM+TVLoss")
 STEPS = {"circles": 600, "moons": 400, "xor": 800}  # one field cannot tear a ring; the edges of exclusive or are sharp
@@ -24,8 +34,22 @@ _PENALTIES = (0.03, 0.1, 0.3)
 _TOLERATED_LOSS = 0.005  # of validation accuracy, for straighter paths
 _COMPONENTS = 2
 _TRAIN_STEPS = 6  # of Runge-Kutta 4 while training ...
-_TEST_STEPS = 40  # ... and afterwards: close enough to the exact flow that no coarse step can jump through a wall
+_TEST_STEPS = 40  # ... and afterwards, close to the exact flow
 _SAMPLES = 4
+
+
+@dataclass(frozen=True, slots=True)
+class GridPoint:
+    """One combination of the paper's grid of architectures and optimiser settings (its appendix B.1)."""
+
+    layers: int = 2
+    units: int = 32
+    batch: int = 100
+    rate: float = 1e-2
+
+
+GRID = tuple(itertools.starmap(GridPoint, itertools.product((1, 2), (32, 64), (50, 100), (1e-2, 1e-3))))
+"""The values of the paper."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,14 +63,19 @@ class ClassifierSpec:
     noise: float | None = None
     steps: int = 400
     penalty: float = 0.0
+    point: GridPoint = GridPoint()
+    filtering: bool = False  # forward filtering instead of pick and stick
 
     @property
     def model(self) -> ModelConfig:
-        """The corner of the cube it is."""
+        """Options of its model."""
         mixture = self.kind.startswith("SVFM")
         return ModelConfig(
             stochastic=mixture,
             components=_COMPONENTS if mixture else 1,
+            hidden_layers=self.point.layers,
+            hidden_units=self.point.units,
+            selection="filter" if self.filtering else "stick",
             activation=self.activation,  # type: ignore[arg-type]
             gate="mlp",
         )
@@ -54,14 +83,15 @@ class ClassifierSpec:
 
 @dataclass(frozen=True, slots=True)
 class TrainedClassifier:
-    """What came of it."""
+    """Weights and validation results of one training."""
 
     spec: ClassifierSpec
     weights: dict[str, torch.Tensor]
     valid_accuracy: float
+    valid_loss: float = 0.0
 
     def model(self) -> Classifier:
-        """The classifier itself."""
+        """The classifier, with more steps of Runge-Kutta 4 than in training."""
         model = Classifier(self.spec.model, 2, self.spec.seed, _TEST_STEPS)
         model.load_state_dict(self.weights)
         return model.eval()
@@ -91,9 +121,15 @@ def _train_one(spec: ClassifierSpec) -> TrainedClassifier:
         lambda model, batch, seed: classifier_loss(model, batch[0], batch[1], spec.penalty, seed),
         (data.x, data.label),
         (valid.x, valid.label),
-        TrainConfig(seed=spec.seed, steps=spec.steps),
+        TrainConfig(
+            seed=spec.seed,
+            steps=spec.steps,
+            batch_size=spec.point.batch,
+            learning_rate=spec.point.rate,
+            gate_learning_rate=spec.point.rate,
+        ),
     )
-    done = TrainedClassifier(spec, trained.model.state_dict(), 0.0)
+    done = TrainedClassifier(spec, trained.model.state_dict(), 0.0, trained.report.best_valid)
     return replace(done, valid_accuracy=accuracy(done.model(), valid))
 
 

@@ -1,7 +1,7 @@
-"""How many function evaluations an instance needs: VF, VF+TVLoss, SVFM and SVFM+TVLoss, each instance solved alone.
+"""Function evaluations per instance: VF, VF+TVLoss, SVFM and SVFM+TVLoss, each instance solved alone (figs. 9, 13).
 
-All fields have the same bound on their length. A batch that shares one step size pays for its hardest row; its number
-stands beside those of the instances.
+All fields have the same bound on their length. Beside the mean over instances stands the number for a batch that shares
+one step size, which is that of its hardest row.
 """
 
 from dataclasses import dataclass
@@ -59,7 +59,7 @@ def run_nfe(quick: bool, tick: Tick) -> ExperimentResult:
         for p in SETS
         for k in KINDS
         for a in activations
-        for s in range(seeds)
+        for s in range(seeds if a == "relu" else 1)
     ]
     trained = train_all(specs, tick)
     counted = []
@@ -71,12 +71,12 @@ def run_nfe(quick: bool, tick: Tick) -> ExperimentResult:
                 tick(f"counting on {points}")
     return ExperimentResult(
         "nfe",
-        f"function evaluations per instance, dopri5, mean over {seeds} seeds",
-        ("set", "layers", "tolerance", "solved", *(k.replace("Loss", "") for k in KINDS)),
+        f"function evaluations per instance, dopri5, mean over {seeds} seeds (tanh: one)",
+        ("set", "units", "tolerance", "solved", *(k.replace("Loss", "") for k in KINDS), "saved", "SVFM < VF+TV"),
         tuple(_rows(counted)),
         tuple(_checks(counted)),
         lambda: _draw([c for c in counted if c.tolerance == _TOLERANCES[0] and c.activation == "relu"]),
-        (_paper_claim(counted),),
+        ("saved: by SVFM+TV over VF, per instance", _paper_claim(counted)),
     )
 
 
@@ -108,9 +108,15 @@ def _rows(counted: list[_EvaluationCounts]) -> list[tuple[Any, ...]]:
         same = counted[i : i + len(KINDS)]
         head = same[0]
         where = (head.points, head.activation, f"{head.tolerance:g}")
-        rows.append((*where, "alone", *(round(c.mean, 1) for c in same)))
-        rows.append((*where, "as a batch", *(round(c.per_batch, 1) for c in same)))
+        rows.append((*where, "alone", *_cells({c.kind: c.mean for c in same})))
+        rows.append((*where, "as a batch", *_cells({c.kind: c.per_batch for c in same})))
     return rows
+
+
+def _cells(means: dict[str, float]) -> tuple[Any, ...]:
+    """Evaluations of each kind, those saved by SVFM+TVLoss over VF, and whether SVFM alone is below VF+TVLoss."""
+    below = "yes" if means["SVFM"] < means["VF+TVLoss"] else "no"
+    return (*(round(means[k], 1) for k in KINDS), round(means["VF"] - means["SVFM+TVLoss"], 1), below)
 
 
 def _checks(counted: list[_EvaluationCounts]) -> list[Check]:
@@ -122,12 +128,13 @@ def _checks(counted: list[_EvaluationCounts]) -> list[Check]:
         vf, vf_tv, svfm_tv = by_kind["VF"].mean, by_kind["VF+TVLoss"].mean, by_kind["SVFM+TVLoss"].mean
         ordered = svfm_tv < vf_tv < vf
         checks.append(Check(f"{where}: SVFM+TVLoss < VF+TVLoss < VF", float(ordered), "true", ordered))
-        checks.append(at_least(f"{where}: saved per instance by SVFM+TVLoss over VF", vf - svfm_tv, _SAVED))
+        saved = f"{where}: saved per instance by SVFM+TVLoss ({svfm_tv:.1f}) over VF ({vf:.1f})"
+        checks.append(at_least(saved, vf - svfm_tv, _SAVED))
     return checks
 
 
 def _paper_claim(counted: list[_EvaluationCounts]) -> str:
-    """SVFM without TVLoss below VF+TVLoss: where it comes out, and where not."""
+    """Where SVFM without TVLoss needs fewer evaluations than VF+TVLoss, as in the paper, and where not."""
     holds: list[str] = []
     fails: list[str] = []
     for i in range(0, len(counted), len(KINDS)):
@@ -135,7 +142,10 @@ def _paper_claim(counted: list[_EvaluationCounts]) -> str:
         head = counted[i]
         where = f"{head.points}/{head.activation}/{head.tolerance:g}"
         (holds if by_kind["SVFM"].mean < by_kind["VF+TVLoss"].mean else fails).append(where)
-    return f"the paper's SVFM (no TVLoss) below VF+TVLoss: holds on {holds or 'none'}, not on {fails or 'none'}"
+    total = len(holds) + len(fails)
+    return (
+        f"SVFM without TVLoss is below VF+TVLoss in {len(holds)} of {total} cases; not on {', '.join(fails) or 'none'}"
+    )
 
 
 def _draw(counted: list[_EvaluationCounts]) -> "Figure":
@@ -174,7 +184,7 @@ def _draw_pair(axis: "Axes", first: _EvaluationCounts, second: _EvaluationCounts
     axis.plot([5, high], [5, high], color="grey", linewidth=0.8)
     saved = first.per_instance - second.per_instance
     axis.set_title(
-        f"{first.points}: saved {saved.sum():,} in all, {saved.mean():.1f} each; "
+        f"{first.points}: {first.mean:.1f} against {second.mean:.1f}, {saved.mean():.1f} saved each; "
         f"{np.mean(saved > 0):.0%} fewer, {np.mean(saved < 0):.0%} more",
         fontsize=8,
     )

@@ -34,6 +34,7 @@ _ALL = (
     Experiment("circles", "classification", "nested circles: VF, VF+TVLoss, SVFM (figs. 7, 12)"),
     Experiment("moons", "classification", "two moons: VF, VF+TVLoss, SVFM (fig. 12)"),
     Experiment("xor", "classification", "exclusive or: VF, VF+TVLoss, SVFM (fig. 12)"),
+    Experiment("grid", "grid_search", "the paper's grid of layers, units, batch and rate (appendix B.1)"),
     Experiment("nfe", "nfe", "function evaluations per instance (figs. 9, 13)"),
     Experiment("cyclic", "cyclic", "the time tuple carries a periodic function on (fig. 8)"),
     Experiment("uncertainty", "three_uncertainties", "mixture, length and direction uncertainty (fig. 4)"),
