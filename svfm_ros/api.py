@@ -68,12 +68,14 @@ def simulate(
     days: float | None = None,
     house: Path | str = "home",
     profile: str = "paper",
+    stay_s: float = 1500.0,
     seed: int = 0,
 ) -> "list[Walk]":
     """True walks of a simulated resident: ``walks`` walks from the couch (200), or all walks of ``days`` days.
 
-    ``house`` is ``home``, ``bungalow`` or a drawing in YAML. ``profile`` is ``paper``, ``routine`` or ``wandering``.
-    The same arguments give the same walks. ``svfm simulate`` also writes the scans of a worn LiDAR.
+    ``house`` is ``home``, ``bungalow`` or a drawing in YAML. ``profile`` is ``paper``, ``routine`` or ``wandering``;
+    ``stay_s`` is the median time in seconds between the walks of a day. The same arguments give the same walks.
+    ``svfm simulate`` also writes the scans of a worn LiDAR.
     """
     from svfm_ros.config.sim_config import HabitConfig
     from svfm_ros.sim.house import load_house
@@ -81,7 +83,7 @@ def simulate(
 
     if walks is not None and days is not None:
         raise UsageError("expected a number of walks or of days, got both")
-    plan, habits = load_house(str(house)), HabitConfig(profile=profile)
+    plan, habits = load_house(str(house)), HabitConfig(profile=profile, dwell_s=stay_s)
     if days is not None:
         return [one.walk for one in simulate_days(plan, seed=seed, days=days, habits=habits)]
     count = _SIMULATED_WALKS if walks is None else walks

@@ -1,9 +1,9 @@
-"""Draw the pictures of the documentation from a model learnt on the spot (a few minutes).
+"""Draw the pictures of the documentation from a model that is trained first (a few minutes).
 
-  front     the house, the walks and the fan of forecasts, day and night side by side
+  front     the house, the walks and the forecast paths, day and night side by side
   fields    every field of the mixture on the floor plan
-  hours     where people go, hour by hour
-  walk      a walk that unfolds and the forecast that sharpens with it (WebP; GIF with --gif)
+  hours     probabilities of the places, hour by hour
+  walk      film of a walk with its forecast at every moment (WebP; GIF with --gif)
 
 for example:
   svfm pictures --out docs/pictures
@@ -34,7 +34,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Learn once, draw all; 1 when the film came out too large for a web page."""
+    """Train once, draw all; return 1 if a file is too large for a web page."""
     from svfm_ros.figures.front_pictures import learn_front
 
     unknown = [n for n in args.names if n not in _NAMES]

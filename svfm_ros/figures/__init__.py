@@ -1,1 +1,1 @@
-"""Every picture: maps, floor plans, forecasts, films; with ``experiments`` the only place that imports matplotlib."""
+"""Pictures of maps, floor plans and forecasts, and films; only this room and ``experiments`` import matplotlib."""

@@ -1,6 +1,6 @@
-"""A walk that unfolds, and the forecast that sharpens with it: frames of a film, written as WebP or GIF.
+"""Film of a walk with its forecast at every moment, written as WebP or GIF.
 
-The walk is one the model never saw. At every frame the forecast sees only what was walked so far.
+The model did not learn from the walk. At every frame the forecast uses only the walk so far.
 """
 
 from dataclasses import dataclass
@@ -37,7 +37,7 @@ _WALKED, _INK, _QUIET = "#22262e", "#22262e", "#6a7080"
 
 @dataclass(frozen=True, slots=True)
 class Moment:
-    """One frame: what was walked so far and what that leaves open."""
+    """One frame: the walk so far and the forecast from it."""
 
     elapsed_s: float
     walked: Array  # (T, 2)
@@ -45,14 +45,14 @@ class Moment:
 
 
 def unseen_walk(home: HomeModel, destination: str = "study") -> Walk:
-    """A walk to that place which was not learnt from."""
+    """A walk to that place from which the model did not learn."""
     habits = HabitConfig(first_day="2026-11-23")
     found = simulate_protocol(home.house, seed=_SEED, repeats=1, habits=habits)
     return next(w.walk for w in found if w.destination == destination)
 
 
 def film_moments(home: HomeModel, walk: Walk, frame_s: float = _FRAME_S) -> list[Moment]:
-    """Forecasts along the walk, each from the part of it that lies behind."""
+    """Forecasts along the walk, each from the walk so far."""
     moments = []
     for elapsed_s in np.arange(0.0, walk.times_s[-1] + frame_s, frame_s):
         seen = np.flatnonzero(walk.times_s <= elapsed_s + 1e-9)
@@ -70,7 +70,7 @@ def film_moments(home: HomeModel, walk: Walk, frame_s: float = _FRAME_S) -> list
 
 
 def draw_moment(home: HomeModel, moment: Moment) -> "Figure":
-    """The house with the fan of paths; beside it the shares as bars."""
+    """The house with the sampled paths; beside it the probabilities of places as bars."""
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=_SIZE_IN, dpi=_DPI)
@@ -115,7 +115,7 @@ def _draw_bars(axis: "Axes", home: HomeModel, found: Forecast) -> None:
 
 
 def write_film(home: HomeModel, moments: list[Moment], path: Path) -> int:
-    """All moments as one WebP or GIF that plays in real time and begins anew; returns its size in bytes."""
+    """Write all moments as a WebP or GIF that plays in real time in a loop; return its size in bytes."""
     if path.suffix not in (".webp", ".gif"):
         raise UsageError(f"expected a file that ends in .webp or .gif, got {path}")
     frames = [_image(draw_moment(home, moment)) for moment in moments]

@@ -1,4 +1,4 @@
-"""How often the truth falls into the regions of a forecast, for regions of every size: on the diagonal it is honest."""
+"""Calibration plot: how often true positions fall into the regions of forecasts; on the diagonal for good forecasts."""
 
 from pathlib import Path
 
@@ -14,7 +14,7 @@ _TOLERANCE = 0.05
 
 
 def draw_calibration(path: Path, levels: ArrayLike, title: str = "", dpi: int = 130) -> None:
-    """From the levels of ``region_levels``, all walks and times together; written to ``path``."""
+    """Write the plot for the levels that ``region_levels`` returns, of all walks and times together, to ``path``."""
     values = np.sort(np.asarray(levels, dtype=float).ravel())
     regions = np.linspace(0.0, 1.0, 101)
     held = np.searchsorted(values, regions, side="right") / len(values)

@@ -1,6 +1,6 @@
-"""The pictures of the front door: where someone goes from the couch by day and by night, and how that is learnt.
+"""The pictures of README and docs/model.md: forecasts from the couch by day and by night, the fields, the hours.
 
-All are drawn from one model, learnt from walks in the simulated home over day and night.
+All are drawn from one model, trained on walks in the simulated home over day and night.
 """
 
 from collections.abc import Sequence
@@ -45,7 +45,7 @@ _NEAR_M = 0.6
 
 @dataclass(frozen=True, slots=True)
 class HomeModel:
-    """The house, what was learnt about its walks, and the walks."""
+    """The house, a model of its walks, and the walks."""
 
     house: House
     forecaster: Forecaster
@@ -53,21 +53,21 @@ class HomeModel:
 
     @property
     def networks(self) -> WalkModel:
-        """The model itself, just trained."""
+        """The trained model with its networks."""
         file = self.forecaster.file
         if not isinstance(file, WalkModelFile):
             raise DataError("expected a model with its networks, got its tables")
         return file.model
 
     def ask(self, hour: float, samples: int = _SAMPLES, seed: int = 0) -> Forecast:
-        """Where people go from the couch at a local hour."""
+        """The forecast from the couch at a local hour."""
         now = parse_local_time(_NOON, self.windows.time_zone)
         couch = self.house.place(ANCHOR).xy
         return self.forecaster.forecast(couch, now, what_if_hour=hour, horizon_s=HORIZON_S, samples=samples, seed=seed)
 
 
 def learn_front(quick: bool = False, seed: int = 0) -> HomeModel:
-    """Walks over day and night, and the model of them."""
+    """Simulate walks over day and night and train a model on them."""
     house = load_house()
     walks, steps = (_QUICK_WALKS, _QUICK_STEPS) if quick else (_WALKS, _STEPS)
     task = HomeTask("day and night", walks, seed, steps, DAY_HOUR)
@@ -80,7 +80,7 @@ def colour_of(place: Place, palette: Palette) -> str:
 
 
 def light(figure: Any, *axes: Any) -> None:
-    """No ink where none is needed."""
+    """White background, no frame at the top and on the right."""
     figure.patch.set_facecolor("white")
     for axis in axes:
         axis.spines[["top", "right"]].set_visible(False)
@@ -218,7 +218,7 @@ def _field(axis: "Axes", home: HomeModel, k: int, place: Place | None) -> None:
 
 
 def draw_hours(home: HomeModel) -> "Figure":
-    """Shares of the places and the entropy, asked at every hour of the day from the couch."""
+    """Probabilities of the places and the entropy, from the couch at every hour of the day."""
     from matplotlib.figure import Figure
 
     hours = np.arange(0.0, 24.01, 0.5)

@@ -1,6 +1,6 @@
-"""Walks in the simulated home, learnt by the likelihood of their paths and asked where they go from the couch.
+"""Models of simulated walks in the home, and their forecasts from the couch; used by pictures and experiments.
 
-One task is one training; tasks can run side by side, so they give back plain arrays.
+One task is one training; tasks can run in parallel processes, so they return plain arrays.
 """
 
 from collections.abc import Callable
@@ -50,7 +50,7 @@ _HABITS = HabitConfig()
 
 @dataclass(frozen=True, slots=True)
 class HomeTask:
-    """One training: which walks, how many of them, and the local hours to be asked at."""
+    """One training: which walks, how many of them, and the local hours of the forecasts."""
 
     walks: Literal["protocol", "day and night"]
     count: int
@@ -113,7 +113,7 @@ def _day_and_night(house: House, count: int, seed: int) -> list[Walk]:
 
 
 def learn_home(task: HomeTask) -> Learnt:
-    """Simulate, train, ask."""
+    """Simulate walks, train a model, forecast."""
     house = load_house()
     forecaster, windows = home_forecaster(task, house)
     answers = tuple(_ask(forecaster, house, task, what_if) for what_if in (None, *task.what_if_hours))

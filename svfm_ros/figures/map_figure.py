@@ -1,4 +1,4 @@
-"""Pictures of maps: what is free, what is occupied, the way that was walked, the loops that were closed."""
+"""Pictures of maps: free and occupied cells, the trajectory, loop closures."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -29,12 +29,12 @@ _FULL_LOOPS = 30.0
 def draw_map(
     path: Path, grid: OccupancyGrid, poses: Array, loops: Sequence[DrawnLoop] = (), title: str = "", dpi: int = 130
 ) -> None:
-    """A picture of the map with the trajectory ``(T, 3)`` and its loop closures; written to ``path``."""
+    """Write a picture of the map with the trajectory ``(T, 3)`` and its loop closures to ``path``."""
     figure = Figure(figsize=_size_in(grid), layout="constrained")
     FigureCanvasAgg(figure)
     axes = figure.add_subplot()
     show_grid(axes, grid)
-    faint = min(0.7, _FULL_LOOPS / max(len(loops), 1))  # many loops must not hide the way
+    faint = min(0.7, _FULL_LOOPS / max(len(loops), 1))  # many loops must not hide the trajectory
     for loop in loops:
         colour = _LOOP if loop.accepted else _REFUSED
         axes.plot(*zip(loop.from_xy, loop.to_xy, strict=True), color=colour, lw=0.8, alpha=faint, zorder=2)
@@ -48,7 +48,7 @@ def draw_map(
 
 
 def show_grid(axes: Any, grid: OccupancyGrid) -> None:
-    """A grid on matplotlib axes, in metres; dark is occupied, white is free, grey is unknown."""
+    """Draw a grid on matplotlib axes, in metres; dark is occupied, white is free, grey is unknown."""
     grey = np.where(np.isnan(grid.prob), _UNKNOWN_GREY, 1.0 - np.nan_to_num(grid.prob))
     height, width = (n * grid.resolution_m for n in grid.prob.shape)
     image = axes.imshow(grey, cmap="gray", vmin=0.0, vmax=1.0, origin="lower", extent=(0, width, 0, height), zorder=1)

@@ -31,7 +31,7 @@ const polyline = (box, pairs) => pairs.map(([x, y]) => `${box.X(x).toFixed(1)},$
 // A round number at or above the value, with its half also round.
 function roundUp(value) {
   const unit = 10 ** Math.floor(Math.log10(Math.max(value, 1e-3)));
-  return [1, 2, 4, 6, 8, 10].map((n) => n * unit).find((v) => v >= value * 0.999) ?? 10 * unit;
+  return [1, 1.5, 2, 3, 4, 5, 6, 8, 10].map((n) => n * unit).find((v) => v >= value * 0.999) ?? 10 * unit;
 }
 
 // Ticks on Mondays or on the first of a month, as many as there is room for.
@@ -59,7 +59,8 @@ function seriesChart(id, shown, key, { unit, digits = 1, least = 0, ticks = null
   if (!found.length) return false;
   const first = dayOf(shown.periods[0].first), last = dayOf(shown.periods.at(-1).last);
   const tops = found.map((p) => p[key].high ?? p[key].value);
-  const top = Math.max(roundUp(Math.max(...tops, shown.baseline?.[key]?.high ?? 0)), least);
+  const most = Math.max(...tops, shown.baseline?.[key]?.high ?? 0, least);
+  const top = ticks ? 1.05 * most : roundUp(most); // given ticks need no round end
   const box = chart(id, 200, [first - 0.5, Math.max(last, first + 1) + 0.5], [0, top]);
   axes(box, dateTicks(first, last, box.right - box.left),
     ticks?.filter(([v]) => v <= top) ?? [0, top / 2, top].map((v) => [v, v.toFixed(digits)]));

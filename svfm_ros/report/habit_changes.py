@@ -20,8 +20,8 @@ Array = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
 _HOUR_WIDTH = 1.0  # hours: walks this far apart in the day count with weight exp(-1/2)
-_PRIOR_WALKS = 0.5  # weight of the person's overall choice from this place, in walks
-_UNIFORM_WALKS = 0.5  # weight of a uniform choice within that
+_PRIOR_WALKS = (0.5, 2.0, 8.0, 32.0)  # weight of the overall choice from a place, in walks: the best is taken
+_UNIFORM_WALKS = 0.5  # added to the walks to each place within that (Jeffreys prior)
 _PARTS_OF_DAY = (NIGHT_ENDS, 12.0, 17.0, NIGHT_STARTS)  # night, morning, afternoon, evening
 _ORDERS = 199  # random orders of the days: significance 0.005
 _LEAST_DAYS = 5  # with walks, on both sides of a change
@@ -41,9 +41,11 @@ def surprises(walks: WalkTable, places: int) -> Array:
     apart = np.abs(walks.hour[:, None] - walks.hour)
     weight = np.exp(-0.5 * (np.minimum(apart, 24.0 - apart) / _HOUR_WIDTH) ** 2) * same_origin  # (N, N)
     same_end = end[:, None] == end
-    overall = ((same_origin & same_end).sum(1) + _UNIFORM_WALKS / kinds) / (same_origin.sum(1) + _UNIFORM_WALKS)
-    share = ((weight * same_end).sum(1) + _PRIOR_WALKS * overall) / (weight.sum(1) + _PRIOR_WALKS)
-    return np.asarray(-np.log(share))
+    others, alike = same_origin.sum(1), (same_origin & same_end).sum(1)
+    overall = (alike + _UNIFORM_WALKS) / (others + _UNIFORM_WALKS * kinds)
+    here, there = (weight * same_end).sum(1), weight.sum(1)
+    found = [-np.log((here + prior * overall) / (there + prior)) for prior in _PRIOR_WALKS]
+    return np.asarray(min(found, key=np.mean))
 
 
 def change_days(walks: WalkTable, places: int, seed: int = 0) -> list[int]:

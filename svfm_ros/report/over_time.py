@@ -19,7 +19,7 @@ _DAYS_SHOWN, _WEEKS_SHOWN = 21, 400  # the longest records in days that are show
 _LEAST_WALKS = 12  # of a period, for its wandering index
 _BASELINE_DAYS, _LEAST_BASELINE_DAYS = 28, 5
 _MONTH_DAYS = 30.4
-_LEAST_DIFFERENCE = {"walks_per_day": 0.5, "night_walks": 0.3, "speed_m_s": 0.05, "index": 0.15, "unfamiliar": 0.1}
+_LEAST_DIFFERENCE = {"walks_per_day": 0.5, "night_walks": 0.5, "speed_m_s": 0.05, "index": 0.25, "unfamiliar": 0.1}
 """Differences from the baseline that are too small to be marked, however certain they are."""
 
 

@@ -89,7 +89,7 @@ const moveCursor = () => byId("hour-cursor").setAttribute("x", hourBox.X(state.h
 // Over time
 
 function drawOverTime() {
-  const choices = [[0, "1 place"], ...Array.from({ length: 9 }, (_, i) => [Math.log(i + 2), `${i + 2}`])];
+  const choices = [[0, "1 place"], ...[2, 3, 4, 6, 10].map((n) => [Math.log(n), `${n}`])];
   const wanted = {
     "walks-per-day": ["walks_per_day", { unit: "walks a day", least: 2 }],
     "night-walks": ["night_walks", { unit: "night walks", least: 2 }],
