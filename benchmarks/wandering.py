@@ -1,7 +1,7 @@
 """Habits with noise or partial wandering? Told apart by the entropy of the forecast, from one week of walks.
 
 100 residents drawn at random live a week in the simulated home, each with habits, hours, a pace and ways of their own.
-Half of them wander in part: 35 % of their walks go to any place at any hour. A model of their own learns the week;
+Half of them wander in part: 20 % of their walks go to any place at any hour. A model of their own learns the week;
 the score of a resident is the mean entropy of the forecasts from the starts of their walks. Beside it stand the scores
 that need no forecast: the entropy of the places alone, and that of the next place counted by origin and time of day.
 The true entropy is known, so is how well it tells the two kinds apart, which no score from a week can beat by much.
@@ -38,9 +38,9 @@ from svfm_ros.walks.windows import make_windows
 _SEED, _DEVELOPMENT_SEED = 8600, 3600
 _RESIDENTS = 50  # of each kind
 _DAYS = 7.0
-_WANDERS = 0.35  # share of the walks of who wanders in part that go anywhere
+_WANDERS = 0.2  # share of the walks of who wanders in part that go anywhere
 _PERSON = ResidentConfig(dwell_s=1800.0)  # some 20 walks a day
-_AUC = 0.85
+_AUC = 0.85  # 100 other residents: true entropy 0.94, counted 0.84, places alone 0.62
 _PERIOD_H = 6.0  # of the counted score
 _BOOTSTRAPS = 500
 _SCORES = {
