@@ -103,6 +103,22 @@ def test_the_python_of_the_readme_runs_as_shown(tmp_path: Path) -> None:
     assert 1.0 < float(entropy) < 1.6  # four places, about equally often
 
 
+@pytest.mark.slow
+@pytest.mark.timeout(1800)
+def test_the_commands_of_the_readme_work_without_ros(tmp_path: Path) -> None:
+    """All commands of the section, one after the other in an empty folder, as a newcomer types them."""
+    section = (ROOT / "README.md").read_text().split("## Without ROS")[1].split("\n## ")[0]
+    blocks = re.findall(r"^```sh\n(.*?)^```$", section, re.DOTALL | re.MULTILINE)
+    lines = [line.split("#")[0].strip() for block in blocks for line in block.splitlines()]
+    assert len(lines) >= 8
+    for line in lines:
+        command = [sys.executable, "-m", "svfm_ros.cli.main", *shlex.split(line)[1:]]
+        answer = subprocess.run(command, capture_output=True, text=True, check=False, cwd=tmp_path)
+        assert answer.returncode == 0, f"{line}\n{answer.stderr}"
+    for name in ("forecast.png", "report.html", "map/map.png", "recorded.pt"):
+        assert (tmp_path / name).is_file(), name
+
+
 def test_the_hooks_are_the_linters_of_make_lint() -> None:
     lint = re.search(r"^lint:.*\n((?:\t.*\n)+)", (ROOT / "Makefile").read_text(), re.MULTILINE)
     assert lint is not None
