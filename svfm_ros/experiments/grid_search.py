@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 __all__ = ["run_grid"]
 
 _MODELS = ("VF", "SVFM")
-_STEPS, _QUICK_STEPS = 300, 10
+_STEPS, _QUICK_STEPS = 200, 10
 _ACCURACY = 0.97  # target on test points of the chosen combination
 
 
