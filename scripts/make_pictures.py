@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Draw every picture of the documentation anew, each by the command that its page names.
+"""Draw every picture of the documentation again, each by the command that its page names.
 
 `make pictures` runs it. The picture of the report needs a browser: without chromium it stays as it is.
 """
@@ -15,10 +15,13 @@ from PIL import Image
 
 PICTURES = Path(__file__).resolve().parent.parent / "docs" / "pictures"
 BROWSER = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
-_DAYS, _DWELL_S, _HOURS = 14, 1500, (9, 23)
-_AT_ONCE = "<style>* { transition: none !important }</style>"  # night falls before the picture is taken
+_DAYS, _STAY_S, _HOUR = 42, 4500, 23
+_AT_ONCE = (
+    "<style>* { transition: none !important }</style>"  # the colours of the night are there before the picture is taken
+)
+_PAPER = (246, 247, 249)  # background of the report page
 _LARGEST = (1200, 1200)  # pixels of any other picture
-_SCREEN, _SHOWN = (1260, 1660), (756, 996)  # pixels of the page, and in the picture
+_SCREEN, _SHARE, _CUT = (1260, 3300), 0.6, 0.466  # pixels of the page, size of the picture, height of its first part
 
 
 def main() -> int:
@@ -36,19 +39,19 @@ def main() -> int:
 
 
 def svfm(*words: object) -> None:
-    """As typed on the command line."""
+    """Run a command."""
     subprocess.run([sys.executable, "-m", "svfm_ros.cli.main", *map(str, words)], check=True)
 
 
 def keep(picture: Path, name: str) -> None:
-    """As large as a page needs it."""
+    """Save a picture in the size that a page needs."""
     with Image.open(picture) as drawn:
         drawn.thumbnail(_LARGEST)
         drawn.convert("RGB").save(PICTURES / name, optimize=True)
 
 
 def draw_experiments(out: Path) -> None:
-    """Three kinds of not knowing, and maps of single walks."""
+    """Three kinds of uncertainty, and maps of single walks."""
     svfm("reproduce", "uncertainty", "slam", "--out", out)
     keep(out / "uncertainty.png", "uncertainty.png")
     keep(out / "slam.png", "slam_walks.png")
@@ -62,35 +65,39 @@ def draw_tour(out: Path) -> None:
 
 
 def draw_report(out: Path) -> None:
-    """The report page at two hours, side by side."""
+    """The upper and the lower half of the report page, side by side."""
     walks, model, page = out / "walks.csv", out / "model.pt", out / "report.html"
     house, places = out / "house.yaml", out / "places.yaml"
-    habits = ("--days", _DAYS, "--profile", "routine", "--dwell", _DWELL_S)
+    habits = ("--days", _DAYS, "--profile", "routine", "--dwell", _STAY_S)
     svfm("simulate", *habits, "--walks-csv", walks, "--export-map", house, "--export-places", places)
     svfm("train", walks, "--out", model, "--places", places, "--time-zone", "Europe/London")
     svfm("report", "--store", walks, "--model", model, "--map", house, "--places", places, "--out", page)
     page.write_text(page.read_text().replace("</head>", _AT_ONCE + "</head>"))
-    side_by_side([photograph(page, hour, out) for hour in _HOURS]).save(PICTURES / "report.png", optimize=True)
+    whole = photograph(page, out)
+    cut = round(_CUT * whole.height)
+    parts = [whole.crop((0, 0, whole.width, cut)), whole.crop((0, cut, whole.width, whole.height))]
+    side_by_side(parts).save(PICTURES / "report.png", optimize=True)
 
 
-def photograph(page: Path, hour: int, out: Path) -> Image.Image:
-    """What a browser shows at an hour."""
-    picture = out / f"{hour}.png"
+def photograph(page: Path, out: Path) -> Image.Image:
+    """The page in a browser, at night."""
+    picture = out / "page.png"
     size = ",".join(map(str, _SCREEN))
     flags = ["--headless", "--no-sandbox", "--disable-gpu", "--hide-scrollbars", f"--user-data-dir={out / 'browser'}"]
     subprocess.run(
-        [str(BROWSER), *flags, f"--window-size={size}", f"--screenshot={picture}", f"{page.as_uri()}#hour={hour}"],
+        [str(BROWSER), *flags, f"--window-size={size}", f"--screenshot={picture}", f"{page.as_uri()}#hour={_HOUR}"],
         check=True,
         capture_output=True,
         timeout=120,
     )
     with Image.open(picture) as seen:
-        return seen.convert("RGB").resize(_SHOWN, Image.Resampling.LANCZOS)
+        size = (round(_SHARE * seen.width), round(_SHARE * seen.height))
+        return seen.convert("RGB").resize(size, Image.Resampling.LANCZOS)
 
 
 def side_by_side(pictures: Sequence[Image.Image]) -> Image.Image:
     """One picture of several, from left to right."""
-    joined = Image.new("RGB", (sum(p.width for p in pictures), max(p.height for p in pictures)))
+    joined = Image.new("RGB", (sum(p.width for p in pictures), max(p.height for p in pictures)), _PAPER)
     x = 0
     for picture in pictures:
         joined.paste(picture, (x, 0))
