@@ -1,9 +1,9 @@
-"""Bring a walk into the house's frame, or say why it cannot be.
+"""Find the pose of a walk in the house's frame, or the reason why it cannot be found.
 
-Three steps. A global search finds the places where what the walk saw fits the walls. ICP (Open3D, point to plane on
-points of the plane, that is point to line) lays it there to the centimetre. Then a gate: the walk must lie on walls and
-not in free space, its path must cross none, nothing may have been seen through walls, and no other place may fit about
-as well. A walk in the wrong place would teach the model nonsense, so doubt means no.
+Three steps. A global search finds poses at which the points of the walk fit the walls. ICP (Open3D, point to plane on
+points of the plane, that is point to line) refines them to the centimetre. Then checks: the points must lie on
+walls and not in free space, the path must cross no wall, no point may have been seen through a wall, and no other pose
+may fit about as well. A walk at a wrong pose would spoil the model, so an ambiguous one is refused.
 """
 
 from collections.abc import Callable, Iterable
@@ -23,7 +23,7 @@ __all__ = ["AlignedWalks", "Aligner", "Placement", "align_walks"]
 Array = NDArray[np.float64]
 
 _PATH_STEP_M = 0.05
-_LEAST_SIGMA_M = 0.02  # of a point; keeps the information honest when all points fit perfectly
+_LEAST_SIGMA_M = 0.02  # of a point; a lower bound, for when all points fit perfectly
 _WORTH_A_LOOK = 0.75  # candidates below this share of the best score are not tried
 
 

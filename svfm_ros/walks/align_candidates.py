@@ -1,7 +1,7 @@
-"""Where in the house could these points lie? Every place and every turn is scored, the best few are kept.
+"""Global search for the pose of points in the house: all positions and headings are scored, the best few are kept.
 
 The score is that of the correlative search, on its pyramid one level up: there a block of cells holds the best of its
-cells, so that a coarse look misses no place. Places are then found exactly, each within its own window.
+cells, so that the coarse search misses no pose. Each pose is then refined within its own window.
 """
 
 from dataclasses import dataclass
@@ -19,7 +19,7 @@ __all__ = ["Candidate", "Candidates"]
 Array = NDArray[np.float64]
 
 _COARSE = 2  # cells of the reference that make one of the search
-_UNKNOWN = 70  # of 255: a point where the map knows nothing speaks neither for a place nor much against it
+_UNKNOWN = 70  # of 255: score of a point in an unknown cell: neither a match nor much of a mismatch
 _DEPTH = 2
 _BLOCK = 1 << (_DEPTH - 1)
 _MOST_BLOCKS = 4000

@@ -1,7 +1,7 @@
-"""From placed walks to what training eats: positions on one tick of the clock, padded, with the local hour.
+"""Placed walks as training data: positions on one tick of the clock, padded, with the local hour.
 
 Splits into training and held-out rows go by whole walks, never within one: two pieces of a walk on both sides of a
-split would let a model look up the answers.
+split would let a model be scored on positions it was trained on.
 """
 
 import hashlib
@@ -27,7 +27,7 @@ _ROUNDING = 1e-6  # of a step: a walk of ten steps must not lose its last one to
 
 @dataclass(frozen=True, slots=True)
 class WalkSplit:
-    """Rows to learn from and rows to be judged on; no walk has rows in both."""
+    """Rows for training and rows for scoring; no walk has rows in both."""
 
     train: WalkWindows
     held_out: WalkWindows
