@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Write docs/reference.md from the code: commands, launch arguments, topics, services, parameters.
 
-`make docs` runs it; `--check` only says whether the page is up to date, which is what the tests do.
+`make docs` runs it; `--check` only checks whether the page is up to date, as the tests do.
 """
 
 import argparse
@@ -22,16 +22,16 @@ PAGE = Path(__file__).resolve().parent.parent / "docs" / "reference.md"
 _HEAD = """\
 # Reference
 
-Made from the code by `make docs`. Change the code, not this page.
+This page is generated from the code by `make docs`: change the code, not the page.
 
 [Commands](#commands) · [launch arguments](#launch-arguments) · [topics](#topics) · [services](#services) ·
 [parameters](#parameters)
 """
 
 _TOPICS = """\
-Names without a slash at the front follow the namespace and can be remapped. *Latched* means transient local: who comes
-late gets the last message. Scans are heard with best effort, so drivers of either kind are heard. All types are
-standard ones.
+Names without a slash at the front follow the namespace and can be remapped. *Latched* means durability transient
+local: late subscribers get the last message. Scans are subscribed to with best effort, which matches drivers of
+either kind. All message types are standard ones.
 """
 
 _SERVICES = """\
@@ -56,13 +56,13 @@ can be changed while the node runs (`ros2 param set`); the others are read at st
 def main() -> int:
     """Write the page, or with --check compare it."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--check", action="store_true", help="write nothing; exit with 1 when the page is old")
+    parser.add_argument("--check", action="store_true", help="write nothing; exit with 1 if the page is out of date")
     if not parser.parse_args().check:
         PAGE.write_text(page())
         return 0
     if PAGE.is_file() and PAGE.read_text() == page():
         return 0
-    print(f"{PAGE} is not what the code says: type `make docs`", file=sys.stderr)
+    print(f"{PAGE} is out of date: run `make docs`", file=sys.stderr)
     return 1
 
 
@@ -91,7 +91,7 @@ def _table(columns: Iterable[str], rows: Iterable[Iterable[str]]) -> str:
 
 def _commands() -> str:
     rows = [(f"`svfm {name}`", text) for name, text in COMMANDS.items()]
-    return _table(("command", "what it does"), rows) + "\n`svfm COMMAND --help` tells the rest.\n"
+    return _table(("command", "what it does"), rows) + "\n`svfm COMMAND --help` prints its options and examples.\n"
 
 
 def _arguments() -> str:
