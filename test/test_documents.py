@@ -125,3 +125,10 @@ def test_the_hooks_are_the_linters_of_make_lint() -> None:
     wanted = {line.strip() for line in re.sub(r"\$\(BIN\)/|@", "", lint[1]).split("&&")}
     hooks = yaml.safe_load((ROOT / ".pre-commit-config.yaml").read_text())["repos"][0]["hooks"]
     assert {hook["entry"].removeprefix(".venv/bin/") for hook in hooks} == wanted
+
+
+def test_ci_runs_the_test_command_of_the_readme() -> None:
+    assert "`make test`" in (ROOT / "README.md").read_text()
+    lines = (ROOT / ".ci" / "run").read_text().splitlines()
+    assert "make test" in lines
+    assert "scripts/colcon_build.sh" in lines
