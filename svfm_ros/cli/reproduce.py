@@ -1,7 +1,7 @@
 """Redo the experiments of the paper: each prints its table and saves its figure (PNG and SVG).
 
-Without a name, all of them. --quick takes fewer seeds and steps: it shows that everything works, its figures are not
-held against the bars.
+Without a name, all of them. --quick takes fewer seeds and steps: it shows that everything works; the targets do
+not apply to its results.
 """
 
 import argparse
@@ -33,7 +33,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Run what was asked for; 1 when a check of a full run does not hold."""
+    """Run the experiments named; 1 when a target of a full run is missed."""
     chosen = _chosen(args.names)
     if args.list:
         for experiment in chosen:
@@ -66,11 +66,11 @@ def _chosen(names: list[str]) -> list["Experiment"]:
 
 
 def _run_one(experiment: "Experiment", quick: bool) -> "ExperimentResult":
-    with progress() as bar:
-        task = bar.add_task(experiment.name, total=None, note="")
+    with progress() as display:
+        task = display.add_task(experiment.name, total=None, note="")
 
         def tick(doing: str) -> None:
-            bar.update(task, advance=1, note=doing)
+            display.update(task, advance=1, note=doing)
 
         return experiment.load()(quick, tick)
 
@@ -100,8 +100,8 @@ def _plain(value: Any) -> Any:
 def _print(result: "ExperimentResult", files: list[str], quick: bool) -> None:
     print_table(f"{result.name}: {result.title}", result.columns, result.rows)
     for check in result.checks:
-        verdict = "    " if quick else "ok  " if check.ok else "MISS"
-        print(f"  {verdict} {check.name}: {check.value:.4g} (target {check.target})")
+        mark = "    " if quick else "ok  " if check.ok else "MISS"
+        print(f"  {mark} {check.name}: {check.value:.4g} (target {check.target})")
     for note in result.notes:
         print(f"  note: {note}")
     print(f"  figure: {files[0]}\n")

@@ -28,9 +28,11 @@ class Experiment:
 
 
 _ALL = (
-    Experiment("crossing", "failures", "paths that cross: NODE fails, ANODE and SVFM do not (fig. 1)"),
-    Experiment("splitting", "failures", "one start, two ends: only SVFM (fig. 1)"),
-    Experiment("scaling", "failures", "one path, many speeds: only stochastic fields (fig. 1)"),
+    Experiment(
+        "crossing", "failures", "paths that cross: one field fails, augmented fields and mixtures do not (fig. 1)"
+    ),
+    Experiment("splitting", "failures", "one start, two ends: only mixtures (fig. 1)"),
+    Experiment("scaling", "failures", "one path, many speeds: a single deterministic field fails (fig. 1)"),
     Experiment("circles", "classification", "nested circles: VF, VF+TVLoss, SVFM (figs. 7, 12)"),
     Experiment("moons", "classification", "two moons: VF, VF+TVLoss, SVFM (fig. 12)"),
     Experiment("xor", "classification", "exclusive or: VF, VF+TVLoss, SVFM (fig. 12)"),

@@ -1,7 +1,7 @@
 """The four maps of the paper's appendix: a worn LiDAR on one walk to each target, SLAM from its scans alone.
 
 All effects of the sensor are on: noise, lost beams, the body's shadow, the sway of the steps. SLAM works in a frame of
-its own; only for the picture and for the error is it laid onto the house.
+its own; for the figure and the error it is aligned with the house.
 """
 
 from collections.abc import Sequence
@@ -36,14 +36,14 @@ Array = NDArray[np.float64]
 
 _SEEDS = 3
 _SHOWN_SEED = 0
-_BAR_M, _BAR_DEG = 0.05, 1.0
+_TARGET_M, _TARGET_DEG = 0.05, 1.0
 _PLACED = 0.99
 _TRUE_WALLS, _START, _UNKNOWN = "#2b9a8f", "#8a8f98", "#cccccc"
 
 
 @dataclass(frozen=True, slots=True)
 class _MappedWalk:
-    """One walk and what SLAM made of it, laid onto the house."""
+    """One walk and the result of SLAM, aligned with the house."""
 
     target: str
     seed: int
@@ -82,10 +82,10 @@ def _map(recorder: Recorder, recording: Recording, seed: int) -> _MappedWalk:
     seconds = np.asarray((trajectory.stamps_ns - recording.motion.start_ns) / NS_PER_S, dtype=np.float64)
     error = absolute_error(trajectory.poses, recording.motion.poses_at(seconds))
     grid = draw_grid(scans, trajectory)
-    laid = OccupancyGrid(grid.prob, grid.resolution_m, error.T_truth_estimate @ grid.T_map_grid)
+    aligned = OccupancyGrid(grid.prob, grid.resolution_m, error.T_truth_estimate @ grid.T_map_grid)
     poses = geometry.compose(error.T_truth_estimate.as_array(), trajectory.poses)
     target = recording.walks[0].destination
-    return _MappedWalk(target, seed, len(scans), len(trajectory), poses, error, laid)
+    return _MappedWalk(target, seed, len(scans), len(trajectory), poses, error, aligned)
 
 
 def _row(name: str, mapped: Sequence[_MappedWalk]) -> tuple[str | float, ...]:
@@ -98,8 +98,8 @@ def _row(name: str, mapped: Sequence[_MappedWalk]) -> tuple[str | float, ...]:
 
 def _checks(mapped: Sequence[_MappedWalk]) -> list[Check]:
     return [
-        at_most("position, RMSE of the worst walk, m", max(m.error.rmse_m for m in mapped), _BAR_M),
-        at_most("heading, RMSE of the worst walk, deg", max(m.error.rmse_deg for m in mapped), _BAR_DEG),
+        at_most("position, RMSE of the worst walk, m", max(m.error.rmse_m for m in mapped), _TARGET_M),
+        at_most("heading, RMSE of the worst walk, deg", max(m.error.rmse_deg for m in mapped), _TARGET_DEG),
         at_least("scans placed, share of the worst walk", min(m.placed / m.scans for m in mapped), _PLACED),
     ]
 

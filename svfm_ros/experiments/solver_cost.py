@@ -43,7 +43,7 @@ class _AlignmentCost:
     alignment: float
     error: float  # of one whole step, mean over rows
     steps: float  # accepted, when the solver may try the whole interval first
-    nfe: float  # when the solver looks for its first step by itself
+    nfe: float  # when the solver chooses its first step
 
 
 def run_alignment(quick: bool, tick: Tick) -> ExperimentResult:  # noqa: ARG001 (it is quick anyway)

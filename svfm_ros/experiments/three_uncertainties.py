@@ -45,7 +45,7 @@ def run_uncertainty(quick: bool, tick: Tick) -> ExperimentResult:  # noqa: ARG00
             tick(f"{kind} noise, {name} field")
     return ExperimentResult(
         "uncertainty",
-        f"spread across the course over distance walked, noise {_SIGMA:g}, {_SAMPLES} paths",
+        f"spread across the course over distance travelled, noise {_SIGMA:g}, {_SAMPLES} paths",
         ("noise and field", "after 5 % of the way", "at the end"),
         tuple(rows),
         tuple(checks),
@@ -72,7 +72,7 @@ def _turning(h: Tensor) -> Tensor:
 
 
 def _spread(course: Course, kind: str) -> tuple[float, float]:
-    """Standard deviation across the noiseless course, divided by the way walked, early and late."""
+    """Standard deviation across the noiseless course, divided by the distance travelled, early and late."""
     noise = Noise.draw(_SEED, _SAMPLES, 2, dtype=torch.float64)
     eps_u = noise.eps_u if kind == "direction" else torch.zeros_like(noise.eps_u)
     eps_v = noise.eps_v if kind == "length" else torch.zeros_like(noise.eps_v)

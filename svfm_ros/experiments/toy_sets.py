@@ -1,4 +1,4 @@
-"""The three sets of points the paper classifies, and how well anyone could do on them.
+"""The paper's three sets of points for classification, and their Bayes rates.
 
 Nested circles and moons are drawn by scikit-learn; exclusive or is uniform on a square. The Bayes rate of the first two
 comes from their own density: a curve blurred by Gaussian noise.
@@ -19,7 +19,7 @@ Array = NDArray[np.float64]
 
 SETS = ("circles", "moons", "xor")
 NOISE = {"circles": 0.05, "moons": 0.1, "xor": 0.0}
-"""The usual noise of each set; harder ones are asked for by name."""
+"""The default noise of each set."""
 
 POINTS = 1000
 _FACTOR = 0.5  # radius of the inner circle

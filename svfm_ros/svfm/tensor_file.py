@@ -24,9 +24,9 @@ def write_tensors(path: Path, payload: dict[str, Any]) -> None:
 
 
 def read_tensors(path: Path, kind: str, device: torch.device | str = "cpu") -> dict[str, Any]:
-    """What ``write_tensors`` wrote, if its "kind" is the one asked for; anything else is refused in one sentence."""
+    """The payload that ``write_tensors`` wrote, if it is of this kind; DataError for anything else."""
     try:
-        with zipfile.ZipFile(path) as archive:  # torch does not look at the check sums of what it reads
+        with zipfile.ZipFile(path) as archive:  # torch does not verify check sums
             if archive.testzip() is not None:
                 raise zipfile.BadZipFile
         payload = torch.load(path, map_location=device, weights_only=True)
