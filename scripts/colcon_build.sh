@@ -39,8 +39,8 @@ expect -x lib/svfm_ros/svfm
 while IFS= read -r script; do expect -x "lib/svfm_ros/$(basename "$script")"; done < <(cd "$root" && git ls-files scripts/nodes)
 while IFS= read -r module; do
     [ -n "$(find "$prefix/lib" -path "*/site-packages/$module" -print -quit)" ] ||
-        { echo "colcon build: expected the module $module in the install folder" >&2; missing=1; }
-done < <(cd "$root" && git ls-files 'svfm_ros/*.py' svfm_ros/report svfm_ros/web)
+        { echo "colcon build: expected $module in the install folder" >&2; missing=1; }
+done < <(cd "$root" && git ls-files svfm_ros)
 [ "$missing" = 0 ] || exit 1
 
 # What a user has after `source install/setup.bash`: the package on the path, and `svfm` or `ros2 run svfm_ros svfm`.

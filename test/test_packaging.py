@@ -45,19 +45,11 @@ def test_launch_config_and_maps_go_under_share(wheel: zipfile.ZipFile) -> None:
     assert {"share/svfm_ros/package.xml", "share/ament_index/resource_index/packages/svfm_ros"} <= data_files(wheel)
 
 
-def test_every_sub_package_is_in(wheel: zipfile.ZipFile) -> None:
-    sources = {str(p.relative_to(ROOT)) for p in (ROOT / "svfm_ros").rglob("*.py")}
-    assert sources <= set(wheel.namelist())
-
-
-def test_the_report_brings_its_template(wheel: zipfile.ZipFile) -> None:
-    parts = {
-        str(p.relative_to(ROOT))
-        for p in (ROOT / "svfm_ros" / "report").iterdir()
-        if p.suffix in (".html", ".css", ".js")
-    }
-    assert len(parts) == 5
-    assert parts <= set(wheel.namelist())
+def test_every_file_of_the_package_is_in(wheel: zipfile.ZipFile) -> None:
+    """Modules, and what they read: templates, scripts and style of pages, tables."""
+    files = [p for p in (ROOT / "svfm_ros").rglob("*") if p.is_file() and "__pycache__" not in p.parts]
+    assert {".py", ".html", ".css", ".js"} <= {p.suffix for p in files}
+    assert {str(p.relative_to(ROOT)) for p in files} <= set(wheel.namelist())
 
 
 def test_nodes_can_be_started_by_ros2_run(wheel: zipfile.ZipFile) -> None:
