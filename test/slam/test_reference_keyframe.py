@@ -2,15 +2,19 @@
 
 from dataclasses import dataclass, replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 from flats import FLAT, scans_along, walk, wall
 
+from svfm_ros import geometry
 from svfm_ros.config.slam_config import SlamConfig
+from svfm_ros.slam.reference_keyframe import relocalisation_constraint
 from svfm_ros.slam.slam import Slam
 from svfm_ros.slam.state_file import read_state, write_state
 from svfm_ros.slam.trajectory_metrics import absolute_error
+from svfm_ros.types import MatchResult, Pose2
 
 ROUND = ((1.5, 1.2), (2.8, 3.2), (5.2, 3.2), (5.4, 1.5), (5.2, 3.2), (2.8, 3.2))
 OFTEN = 8
@@ -84,3 +88,14 @@ def test_what_has_changed_is_worth_a_keyframe(known: Walked, tmp_path: Path) -> 
             slam.add_scan(scan)
         grown[name] = slam.counters["keyframes"]
     assert grown["changed"] > grown["as it was"] + 10
+
+
+def test_a_relocalised_keyframe_is_constrained_to_the_nearest_one_of_the_old_map() -> None:
+    poses = np.array([[3.0, 2.0, 0.5], [-3.0, -2.2, 0.0], [3.1, 2.1, 0.0], [3.2, 2.2, 0.1]])
+    keyframes = SimpleNamespace(poses=poses, in_largest_piece=np.array([True, True, False, False]))
+    match = MatchResult(Pose2(), True, 1, 1.0, 0.0, np.diag([1e6, 1e4, 1e7]))
+    found = relocalisation_constraint(keyframes, 3, match)
+    assert (found.from_id, found.to_id, found.kind) == (0, 3, "loop")
+    expected = geometry.relative(poses[0], poses[3])
+    np.testing.assert_allclose(found.T_from_to.as_array(), expected)
+    assert np.linalg.eigvalsh(found.information).max() <= 1.0 / 0.004**2 * 1.001, "the floor of the deviations"
