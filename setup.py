@@ -37,7 +37,7 @@ setup(
     maintainer=tag("maintainer"),
     maintainer_email=package_xml.find("maintainer").get("email"),
     packages=find_packages(include=[NAME, f"{NAME}.*"]),
-    package_data={f"{NAME}.report": ["*.html", "*.css", "*.js"]},
+    package_data={f"{NAME}.forecasting": ["*.safetensors"], f"{NAME}.report": ["*.html", "*.css", "*.js"]},
     data_files=[
         ("share/ament_index/resource_index/packages", [f"resource/{NAME}"]),
         (f"share/{NAME}", ["package.xml"]),
@@ -57,6 +57,7 @@ setup(
         "pyyaml",
         "rich",
         "rosbags",
+        "safetensors",
         "scikit-learn",
         "scipy",
         "setuptools",

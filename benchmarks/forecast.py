@@ -59,7 +59,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     args = _arguments(argv)
     torch.set_num_threads(1)
     seed = _DEVELOPMENT_SEED if args.development else args.seed
-    found = Found(home_options(args.quick), args.json)
+    found = Found(home_options(), args.json)
     found.payload["seed"] = seed
     home = make_home(seed, 10 if args.quick else _HELD_OUT)
     for count in args.walks:

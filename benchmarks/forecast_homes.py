@@ -87,7 +87,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     homes = args.homes or (3 if args.quick else _HOMES)
     counts = args.walks or (_COUNTS[:1] if args.quick else _COUNTS)
     first = _DEVELOPMENT_SEED if args.development else _SEED
-    options = home_options(args.quick)
+    options = home_options()
     rows = [row for i in range(homes) for row in _in_home(first + i, counts, options)]
     if not args.json:
         columns = ("home", "places", "walks", "energy m", "replay m", "floor m", "end shares TV", "learn s")

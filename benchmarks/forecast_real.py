@@ -105,7 +105,7 @@ def _arguments(argv: Sequence[str] | None) -> _Run:
         sets=sets if args.sets is None else tuple(args.sets),
         scenes=scenes if args.scenes is None else tuple(args.scenes),
         ticks=ticks if args.ticks is None else tuple(args.ticks),
-        options=open_scene_options(args.quick),
+        options=open_scene_options(),
         development=args.development,
         paper_steps=0 if args.no_paper else 50 if args.quick else _PAPER_STEPS,
         quiet=args.json,

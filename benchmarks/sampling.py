@@ -15,20 +15,17 @@ import numpy as np
 import torch
 
 from svfm_ros.cli.output import add_json_argument, print_table, report
-from svfm_ros.config.forecast_config import ForecastConfig, PathTrainConfig
+from svfm_ros.config.forecast_config import ForecastConfig
 from svfm_ros.config.solver_config import SolverConfig
 from svfm_ros.config.svfm_config import ModelConfig
-from svfm_ros.config.walk_config import WindowsConfig
-from svfm_ros.forecasting.fit import as_batch, train_paths
 from svfm_ros.forecasting.forecaster import Forecaster
-from svfm_ros.forecasting.model_file import Footprints, WalkModelFile
+from svfm_ros.pipeline.learn import learn
 from svfm_ros.sim.house import load_house
 from svfm_ros.sim.walker import simulate_protocol
 from svfm_ros.svfm.model import MixtureModel
 from svfm_ros.svfm.sampling import sample_paths
 from svfm_ros.svfm.solver.solve import solve
 from svfm_ros.targets import Check, at_most
-from svfm_ros.walks.windows import make_windows
 
 _HORIZON_S = 10.0
 _COUNTS = (200, 500, 1000, 2000)
@@ -77,11 +74,9 @@ def _median_ms(run: Callable[[], object], repeats: int) -> float:
 def _forecaster() -> Callable[[int], object]:
     """A whole forecast: paths, shares, entropy, what it rests on."""
     house = load_house()
-    windows = make_windows([w.walk for w in simulate_protocol(house, seed=1)], WindowsConfig())
-    trained = train_paths(as_batch(windows), windows.dt_s, config=PathTrainConfig(steps=100))
-    saved = WalkModelFile(trained.model, Footprints.of(windows))
-    forecaster = Forecaster(saved, house.places, ForecastConfig(horizon_s=_HORIZON_S))
-    start, stamp = windows.xy[0, 0], int(windows.start_ns[0])
+    walks = [w.walk for w in simulate_protocol(house, seed=1)]
+    forecaster = Forecaster(learn(walks, places=house.places).file, house.places, ForecastConfig(horizon_s=_HORIZON_S))
+    start, stamp = walks[0].xy[0], int(walks[0].stamps_ns[0])
     return lambda count: forecaster.forecast(start, stamp, samples=count)
 
 

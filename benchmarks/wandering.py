@@ -135,7 +135,7 @@ def _live(house: House, book: RouteBook, seed: int, wanders: bool, days: float) 
     resident = _wandering(resident) if wanders else resident
     lived = simulate_resident(house, resident, days=days, seed=seed, book=book)
     windows = make_windows([w.walk for w in lived], WindowsConfig(time_zone=resident.time_zone))
-    ours = Product(options=home_options(quick=True), places=house.places)
+    ours = Product(options=home_options(), places=house.places)
     began = time.process_time()
     ours.fit(windows)
     fit_s = time.process_time() - began

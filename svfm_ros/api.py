@@ -4,7 +4,6 @@ Each one checks its input and calls the same code as the command of that name. H
 are used, so that reading walks does not load torch.
 """
 
-import shutil
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
@@ -20,7 +19,6 @@ if TYPE_CHECKING:
 
     from svfm_ros.forecasting.forecaster import Forecaster
     from svfm_ros.forecasting.model_file import WalkModelFile
-    from svfm_ros.forecasting.table_file import ForecastFile
     from svfm_ros.slam.trajectory import Trajectory
     from svfm_ros.sources import ScanSource
     from svfm_ros.types import Forecast, OccupancyGrid, Places, Scan, Walk
@@ -40,7 +38,6 @@ __all__ = [
 ]
 
 _SIMULATED_WALKS = 200
-_HELD_OUT_SHARE = 0.2
 
 
 def read_walks(path: Path | str, resident: str | None = None) -> "list[Walk]":
@@ -97,14 +94,13 @@ class Model:
 
     def __init__(
         self,
-        file: "WalkModelFile | ForecastFile",
+        file: "WalkModelFile",
         places: "Places | Path | str | None" = None,
         map: "OccupancyGrid | Path | str | None" = None,
-        path: Path | None = None,
     ) -> None:
-        """``places`` replace those of the model, paths do not cross the walls of ``map``, ``path`` is the file's."""
+        """``places`` replace those of the model, paths do not cross the walls of ``map``."""
         self.file = file
-        self._places, self._map, self._path = places, map, path
+        self._places, self._map = places, map
 
     def __repr__(self) -> str:
         return f"<svfm_ros.Model {self.model_id}: {', '.join(self.places.names) or 'no places'}>"
@@ -129,7 +125,7 @@ class Model:
         """The forecaster that the live node uses, too."""
         from svfm_ros.config.forecast_config import ForecastConfig
         from svfm_ros.forecasting.forecaster import Forecaster
-        from svfm_ros.forecasting.model_places import places_from
+        from svfm_ros.forecasting.model_file import places_from
 
         places = places_from(self.file.metrics) if self._places is None else _as_places(self._places)
         return Forecaster(self.file, places, replace(ForecastConfig(), frame=self.file.frame), _as_map(self._map))
@@ -166,14 +162,11 @@ class Model:
 
     def save(self, path: Path | str) -> None:
         """Write the model as one file for ``load_model``, ``svfm forecast`` and the live node."""
-        from svfm_ros.forecasting.model_file import WalkModelFile, save_walk_model
+        from svfm_ros.forecasting.model_file import save_walk_model
 
         try:
             Path(path).absolute().parent.mkdir(parents=True, exist_ok=True)
-            if isinstance(self.file, WalkModelFile):
-                save_walk_model(Path(path), self.file)
-            elif self._path is not None and self._path.resolve() != Path(path).resolve():
-                shutil.copyfile(self._path, path)
+            save_walk_model(Path(path), self.file)
         except OSError as error:
             raise UsageError(f"cannot write {path}: {error.strerror}") from error
 
@@ -185,47 +178,20 @@ def train(
     map: "OccupancyGrid | Path | str | None" = None,
     time_zone: str = "UTC",
     seed: int = 0,
-    steps: int | None = None,
 ) -> Model:
-    """Learn one person's walks, all in one frame; a fifth is held out and never learned from.
+    """Learn one person's walks, all in one frame.
 
     ``places`` names the places (a YAML file or ``Places``); otherwise they are found where walks end. ``time_zone`` is
-    that of the home. ``steps`` of the optimiser are chosen by default.
+    that of the home.
     """
-    given = read_walks(walks) if isinstance(walks, Path | str) else list(walks)
-    return Model(_learn(given, places, time_zone, seed, steps), map=map)
-
-
-def _learn(
-    walks: "list[Walk]", places: "Places | Path | str | None", time_zone: str, seed: int, steps: int | None
-) -> "WalkModelFile":
-    from svfm_ros.config.forecast_config import PathTrainConfig
+    from svfm_ros.config.forecast_config import WalkTrainConfig
     from svfm_ros.config.walk_config import WindowsConfig
-    from svfm_ros.errors import DataError
-    from svfm_ros.forecasting.fit import as_batch, held_out_nll, train_paths
-    from svfm_ros.forecasting.model_file import Footprints, WalkModelFile
-    from svfm_ros.forecasting.model_places import places_to
-    from svfm_ros.pipeline.walk_input import TRAINED_ON, fingerprint
-    from svfm_ros.types import Places
-    from svfm_ros.walks.places import find_places_of_walks
-    from svfm_ros.walks.windows import make_windows, split_by_walk
+    from svfm_ros.pipeline.learn import LearnConfig, learn
 
-    windows = make_windows(walks, WindowsConfig(time_zone=time_zone))
-    if len(set(windows.walk_ids)) < 2:
-        raise DataError(f"expected two or more walks of at least two steps, got {len(set(windows.walk_ids))}")
-    split = split_by_walk(windows, _HELD_OUT_SHARE)
-    config = PathTrainConfig(seed=seed) if steps is None else PathTrainConfig(seed=seed, steps=steps)
-    trained = train_paths(as_batch(split.train), split.train.dt_s, config=config)
-    used = set(split.train.walk_ids)
-    known = Places() if places is None else _as_places(places)
-    metrics = {
-        "held_out_nll": held_out_nll(trained.model, as_batch(split.held_out)),
-        "training_nll": trained.nll,
-        "walks_seen": len(walks),
-        TRAINED_ON: sorted(fingerprint(w) for w in walks if w.walk_id in used),
-        **places_to(find_places_of_walks(walks, known)),
-    }
-    return WalkModelFile(trained.model, Footprints.of(split.train), windows.frame, windows.time_zone, metrics)
+    given = read_walks(walks) if isinstance(walks, Path | str) else list(walks)
+    config = LearnConfig(windows=WindowsConfig(time_zone=time_zone), train=WalkTrainConfig(seed=seed))
+    named = None if places is None else _as_places(places)
+    return Model(learn(given, config, places=named).file, map=map)
 
 
 def load_model(
@@ -235,11 +201,11 @@ def load_model(
     map: "OccupancyGrid | Path | str | None" = None,
 ) -> Model:
     """A model that ``train``, ``svfm train`` or the live trainer wrote; ``places`` replace those of the model."""
-    from svfm_ros.forecasting.table_file import open_model
+    from svfm_ros.forecasting.model_file import load_walk_model
 
     if not Path(path).is_file():
         raise UsageError(f"expected a model, got no file at {path}")
-    return Model(open_model(Path(path)), places, map, Path(path))
+    return Model(load_walk_model(Path(path)), places, map)
 
 
 def draw_forecast(
@@ -256,10 +222,10 @@ def write_report(
     path: Path | str, model: Model, walks: "Sequence[Walk]", map: "OccupancyGrid | Path | str | None" = None
 ) -> None:
     """Write one web page (HTML, works offline) about a person's walks and habits."""
-    from svfm_ros.pipeline.walk_input import TRAINED_ON, fingerprint
+    from svfm_ros.pipeline.walk_input import fingerprint
     from svfm_ros.report import gather, render
 
-    learned = set(model.file.metrics.get(TRAINED_ON, ()))
+    learned = set(model.file.footprints.names)
     unseen = [walk for walk in walks if fingerprint(walk) not in learned]
     content = gather(model.forecaster, walks, unseen, _as_map(map))
     Path(path).write_text(render(content), encoding="utf-8")

@@ -9,7 +9,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from svfm_ros.errors import ConfigError
 
-__all__ = ["NS_PER_S", "hours_of_day", "parse_hour", "parse_local_time", "zone"]
+__all__ = ["NS_PER_S", "days_of", "hours_of_day", "parse_hour", "parse_local_time", "zone"]
 
 NS_PER_S = 1_000_000_000
 _HOUR_S = 3600.0
@@ -25,6 +25,16 @@ def zone(name: str) -> ZoneInfo:
 
 def hours_of_day(stamps_ns: ArrayLike, zone_name: str) -> NDArray[np.float64]:
     """Local hours in [0, 24), in the shape of the stamps; daylight saving time included."""
+    return np.asarray((_local_seconds(stamps_ns, zone_name) % (24 * _HOUR_S)) / _HOUR_S)
+
+
+def days_of(stamps_ns: ArrayLike, zone_name: str) -> NDArray[np.int64]:
+    """Local dates as days since 1970-01-01, same shape as the stamps."""
+    return np.floor(_local_seconds(stamps_ns, zone_name) / (24 * _HOUR_S)).astype(np.int64)
+
+
+def _local_seconds(stamps_ns: ArrayLike, zone_name: str) -> NDArray[np.float64]:
+    """Unix seconds shifted by the zone's offset at that time."""
     tz = zone(zone_name)
     stamps = np.asarray(stamps_ns, dtype=np.int64)
     flat = stamps.ravel()
@@ -32,8 +42,7 @@ def hours_of_day(stamps_ns: ArrayLike, zone_name: str) -> NDArray[np.float64]:
     quarter_ns = 900 * NS_PER_S
     quarters, index = np.unique(flat // quarter_ns, return_inverse=True)
     offsets_s = np.array([_offset_s(int(q) * 900, tz) for q in quarters], dtype=float).reshape(-1)
-    seconds = flat / NS_PER_S + offsets_s[index.reshape(-1)]
-    return np.asarray((seconds % (24 * _HOUR_S)) / _HOUR_S).reshape(stamps.shape)
+    return np.asarray(flat / NS_PER_S + offsets_s[index.reshape(-1)]).reshape(stamps.shape)
 
 
 def _offset_s(unix_s: int, tz: ZoneInfo) -> float:

@@ -340,7 +340,7 @@ class Forecast:
     samples_xy: Array  # (S, K, 2)
     component: NDArray[np.int64]  # (S,), the field each sample follows at its end; -1: the free walker, no field
     shares: Mapping[str, float]  # place -> probability of ending there; they add up to one
-    entropy: float  # of the shares, in nats
+    entropy: float | None  # of the shares, in nats; None where too little is known to say
     walks: int  # how many recorded walks the forecast rests on
     model_id: str
     known: bool = True  # False where no walk ever came near: the samples then mean nothing

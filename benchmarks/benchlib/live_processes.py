@@ -47,8 +47,7 @@ def record_life(folder, seconds, seed):
 
 def train_first(store):
     """Store walks in the frame of the map that SLAM will make, and train a model on them."""
-    from svfm_ros.config.forecast_config import PathTrainConfig
-    from svfm_ros.pipeline.training_job import Task, Teller, train
+    from svfm_ros.pipeline.training_job import EventWriter, Task, train
     from svfm_ros.sim.house import load_house
     from svfm_ros.sim.walker import simulate_protocol
     from svfm_ros.types import Alignment, Pose2
@@ -59,8 +58,8 @@ def train_first(store):
     made = WalkStore.create(store)
     made.add_all(walks)
     made.set_alignments([Alignment(w.walk_id, T_map_house, None, True, "simulated") for w in walks])
-    task = Task(store=str(store), model=str(store / "model.pt"), training=PathTrainConfig(steps=30))
-    train(task, Teller(io.StringIO()))
+    task = Task(store=str(store), model=str(store / "model.pt"))
+    train(task, EventWriter(io.StringIO()))
 
 
 class Processes:

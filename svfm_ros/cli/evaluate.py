@@ -1,9 +1,10 @@
 """Score a model on walks it never saw.
 
-WALKS is a walk store, a CSV file (walk_id,t,x,y) or recordings of scans. Walks that the model was trained on are left
-out, so what was given to svfm train may be given here too: its held-out walks are then what is scored. Each walk is
-forecast from its own start at its own time; a walk that has ended stays where it ended. Recordings are laid into the
-frame of the walks that svfm train kept (--store, or MODEL with the ending .walks), or onto --map.
+WALKS is a walk store, a CSV file (walk_id,t,x,y) or recordings of scans. Walks that the model was learnt from are not
+scored. Where there are no others, as with the walks that were given to svfm train, a model is learnt without a fifth of
+them, in the same way, and scored on that fifth. Each walk is forecast from its own start at its own time; a walk that
+has ended stays where it ended. Recordings are laid into the frame of the walks that svfm train kept (--store, or
+MODEL with the ending .walks), or onto --map.
 
 for example:
   svfm evaluate --model out/model.pt out/walks.csv
@@ -17,7 +18,7 @@ mean and final distance, metres.
 """
 
 import argparse
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -25,9 +26,7 @@ from svfm_ros.cli.output import add_json_argument, print_json, print_refused, pr
 from svfm_ros.errors import DataError, UsageError
 from svfm_ros.pipeline.model_input import forecaster_of
 from svfm_ros.pipeline.walk_input import (
-    TRAINED_ON,
     WalkInput,
-    fingerprint,
     place_beside,
     read_walks,
     recordings_of,
@@ -41,7 +40,8 @@ if TYPE_CHECKING:
 
     from svfm_ros.forecasting.forecaster import Forecaster
     from svfm_ros.forecasting.model_file import WalkModelFile
-    from svfm_ros.types import Forecast, WalkWindows
+    from svfm_ros.pipeline.learn import Scored
+    from svfm_ros.types import Forecast, Walk, WalkWindows
 
 __all__ = ["add_arguments", "run"]
 
@@ -80,30 +80,33 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Forecast every walk and compare."""
     from svfm_ros.forecasting.model_file import load_walk_model
+    from svfm_ros.pipeline.learn import scored_on_unseen
 
     _check_picture(args.png)
     if args.samples < _BEST_OF:
         raise UsageError(f"expected at least {_BEST_OF} samples, got {args.samples}")
-    file = load_walk_model(args.model)  # the likelihood of a walk needs its networks
-    forecaster = _forecaster(args, file)
+    file = load_walk_model(args.model)
     given = _given(args)
     if given.frame not in (None, file.frame):
         raise DataError(f"expected walks in the model's frame {file.frame!r}, got {given.frame!r}")
-    unseen = _unseen(given, file, args.walks[0])
-    windows = _windows(unseen, file)
+    scored = scored_on_unseen(file, given.walks)
+    forecaster = _forecaster(args, scored.file)
+    windows = _windows(scored.unseen, scored.file)
     asked = _ask(forecaster, windows, args.seed)
     levels = _levels(asked)
     if args.png is not None:
         _draw(args.png, levels, f"{len(asked.forecasts)} walks, model {forecaster.model_id}")
     figures = {
         "walks": len(asked.forecasts),
-        "walks_trained_on": len(given.walks) - len(unseen.walks),
+        "walks_trained_on": len(given.walks) - len(scored.unseen),
         "walks_with_gaps": len(set(windows.walk_ids)) - len(asked.forecasts),
         "unknown_starts": sum(not f.known for f in asked.forecasts),
         "samples": args.samples,
         "refused": [{"name": r.name, "reason": r.reason} for r in given.refused],
-        **_scores(file, windows, asked, levels),
-        "model_id": forecaster.model_id,
+        **_scores(scored, asked, levels),
+        "unfamiliar": _unfamiliar(forecaster, scored.unseen),
+        "relearnt": scored.relearnt,
+        "model_id": file.model_id,
     }
     _report(args, figures)
     return 0
@@ -127,20 +130,12 @@ def _given(args: argparse.Namespace) -> WalkInput:
     return given
 
 
-def _unseen(given: WalkInput, file: "WalkModelFile", path: Path) -> WalkInput:
-    trained_on = set(file.metrics.get(TRAINED_ON, ()))
-    walks = [walk for walk in given.walks if fingerprint(walk) not in trained_on]
-    if not walks:
-        raise DataError(f"{path}: expected walks the model never saw, but it was trained on all {len(given.walks)}")
-    return replace(given, walks=walks)
-
-
-def _windows(unseen: WalkInput, file: "WalkModelFile") -> "WalkWindows":
+def _windows(unseen: "list[Walk]", file: "WalkModelFile") -> "WalkWindows":
     from svfm_ros.config.walk_config import WindowsConfig
     from svfm_ros.walks.windows import make_windows
 
     config = WindowsConfig(dt_s=file.model.dt_s, time_zone=file.time_zone)
-    windows = make_windows(unseen.walks, config, file.frame)
+    windows = make_windows(unseen, config, file.frame)
     if not len(windows):
         raise DataError(f"expected walks of at least two steps of {file.model.dt_s} s, got none")
     return windows
@@ -199,19 +194,18 @@ def _draw(path: Path, levels: "NDArray[np.float64]", title: str) -> None:
         raise UsageError(f"cannot write {path}: {error.strerror}") from error
 
 
-def _scores(
-    file: "WalkModelFile", windows: "WalkWindows", asked: _Asked, levels: "NDArray[np.float64]"
-) -> dict[str, float | None]:
+def _scores(scored: "Scored", asked: _Asked, levels: "NDArray[np.float64]") -> dict[str, float | None]:
     import numpy as np
 
     from svfm_ros.forecasting import scores
-    from svfm_ros.forecasting.fit import as_batch, held_out_nll
+    from svfm_ros.pipeline.learn import nll_per_step
 
     shares = [f.shares for f in asked.forecasts]
+    known = [f.entropy for f in asked.forecasts if f.entropy is not None]
     mean_shares = {name: float(np.mean([s[name] for s in shares])) for name in shares[0]}
     best = _per_walk(asked, lambda paths, truth: scores.min_displacement(paths[:_BEST_OF, 1:], truth[1:]))
     return {
-        "nll_per_step": held_out_nll(file.model, as_batch(windows)),
+        "nll_per_step": nll_per_step(scored.file, scored.unseen),
         "share_tv": scores.total_variation(mean_shares, scores.shares_of(asked.ends)),
         "destination_log_loss": scores.destination_log_loss(shares, asked.ends),
         "energy_distance_m": _energy_distance(asked),
@@ -219,8 +213,16 @@ def _scores(
         "coverage_90": scores.coverage(levels, 0.9),
         "min_ade20_m": float(np.mean([b.min_ade_m for b in best])),
         "min_fde20_m": float(np.mean([b.min_fde_m for b in best])),
-        "entropy": float(np.mean([f.entropy for f in asked.forecasts])),
+        "entropy": float(np.mean(known)) if known else None,
     }
+
+
+def _unfamiliar(forecaster: "Forecaster", walks: "list[Walk]") -> float | None:
+    """Mean probability of being off the habits at the end of each walk."""
+    import numpy as np
+
+    found = [p.unfamiliar for walk in walks if (p := forecaster.posterior(walk)) is not None]
+    return float(np.mean(found)) if found else None
 
 
 def _per_walk(asked: _Asked, score: Any) -> list[Any]:
@@ -252,8 +254,9 @@ _ROWS = {
     "min_ade20_m": "minADE20 (m)",
     "min_fde20_m": "minFDE20 (m)",
     "entropy": "mean entropy (nats)",
+    "unfamiliar": "off their habits (mean probability)",
     "walks": "walks scored",
-    "walks_trained_on": "left out: trained on",
+    "walks_trained_on": "not scored: learnt from",
     "walks_with_gaps": "in the NLL only: gaps",
     "unknown_starts": "starts far from any walk",
 }
@@ -264,5 +267,7 @@ def _report(args: argparse.Namespace, figures: dict[str, Any]) -> None:
         print_json({"model": str(args.model), "input": " ".join(str(path) for path in args.walks), **figures})
         return
     rows = [(label, "-" if figures[key] is None else figures[key]) for key, label in _ROWS.items()]
+    if figures["relearnt"]:
+        print("All these walks were learnt from: scored is a model learnt in the same way without a fifth of them.")
     given = str(args.walks[0]) + (f" and {len(args.walks) - 1} more" if len(args.walks) > 1 else "")
     print_table(f"model {figures['model_id']} on {given}", ("figure", "value"), rows)

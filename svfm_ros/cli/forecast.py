@@ -162,6 +162,7 @@ def _as_object(forecast: "Forecast") -> dict[str, Any]:
         "entropy": forecast.entropy,
         "walks": forecast.walks,
         "known": forecast.known,
+        "unfamiliar": forecast.unfamiliar,
         "model_id": forecast.model_id,
     }
 
@@ -169,11 +170,11 @@ def _as_object(forecast: "Forecast") -> dict[str, Any]:
 def _print_shares(forecaster: "Forecaster", found: "list[Forecast]", titles: list[str]) -> None:
     if not found[0].known:
         far = forecaster.config.known_radius_m
-        print(f"Unknown: no walk ever came within {far:g} m of there, so nothing can be said.")
-        return
+        print(f"Unknown: no walk came within {far:g} m of there, or none at about this hour; this is a guess.")
     names = sorted(found[0].shares, key=lambda name: -found[0].shares[name])
     rows: list[tuple[object, ...]] = [(name, *(f"{100 * f.shares[name]:.0f} %" for f in found)) for name in names]
-    rows.append(("entropy (nats)", *(f"{f.entropy:.2f}" for f in found)))
+    rows.append(("entropy (nats)", *("unknown" if f.entropy is None else f"{f.entropy:.2f}" for f in found)))
+    rows.append(("off their habits", *(f"{100 * f.unfamiliar:.0f} %" for f in found)))
     rows.append(("walks it rests on", *(f.walks for f in found)))
     print_table(f"where they go, by model {forecaster.model_id}", ("place", *titles), rows)
 

@@ -2,8 +2,7 @@
 
 WALKS is a walk store (the folder that the live pipeline fills), a CSV file with the columns walk_id,t,x,y and, if
 wanted, resident (Unix seconds and metres, all in the frame of one house), or recordings of scans: bags, CARMEN logs,
-rawlogs, folders of them. A fifth of the walks is held out to judge the model; which walks those are depends on their
-names alone, so they stay held out when more walks come in.
+rawlogs, folders of them. The model learns from all walks; its score comes from leaving a fifth of them out at a time.
 
 Recordings go through SLAM, are cut into walks and laid into the frame of the first of them (or of --map); walks that
 cannot be placed with certainty are refused by name. They are kept in a store (--store, or MODEL with the ending
@@ -25,9 +24,7 @@ from typing import TYPE_CHECKING, Any
 from svfm_ros.cli.output import add_json_argument, print_json, print_refused, print_table
 from svfm_ros.errors import DataError, UsageError
 from svfm_ros.pipeline.walk_input import (
-    TRAINED_ON,
     WalkInput,
-    fingerprint,
     keep_recordings,
     read_walks,
     recordings_of,
@@ -36,16 +33,13 @@ from svfm_ros.pipeline.walk_input import (
 from svfm_ros.progress import progress
 
 if TYPE_CHECKING:
-    from svfm_ros.config.forecast_config import PathTrainConfig
-    from svfm_ros.forecasting.fit import PathTrained
     from svfm_ros.forecasting.model_file import WalkModelFile
-    from svfm_ros.types import Places, WalkWindows
-    from svfm_ros.walks.windows import WalkSplit
+    from svfm_ros.pipeline.learn import Learned
+    from svfm_ros.types import Places
 
 __all__ = ["add_arguments", "run"]
 
-_HELD_OUT_SHARE = 0.2
-_MORE_STEPS = 100  # enough to take in some new walks
+_SURE = 0.95  # probability from which on a change of habits is reported
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -59,35 +53,29 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--places", type=Path, metavar="FILE", help="named places (YAML); others are found")
     parser.add_argument("--time-zone", metavar="Z", help="zone of the home, such as Europe/London (UTC)")
     parser.add_argument("--resident", metavar="R", help="whose walks, where there are several people's")
-    parser.add_argument("--seed", type=int, default=0, metavar="N", help="first weights and all that is random (0)")
-    parser.add_argument("--steps", type=int, metavar="N", help=f"steps of training (300; {_MORE_STEPS} to go on)")
+    parser.add_argument("--seed", type=int, default=0, metavar="N", help="of everything random (0)")
     parser.add_argument(
         "--continue-from",
         type=Path,
         metavar="MODEL",
-        help="go on from this model; WALKS holds the old walks too, or they are forgotten",
+        help="go on from this model: its walks are kept, new ones are added",
     )
     add_json_argument(parser)
 
 
 def run(args: argparse.Namespace) -> int:
-    """Read, train, judge, write."""
+    """Read, learn, write."""
     from svfm_ros.forecasting.model_file import save_walk_model
 
     _check_target(args.out)
-    config = _config(args)
     given = _given(args)
     old = _old_model(args, given)
-    windows = _windows(args, given, old)
-    places = _places(args, given, old)
-    split = _split(windows, args.walks[0])
-    trained = _train(split, config, old)
-    new, figures = _judge(given, split, trained, places, old)
+    learned = _learn(args, given, old)
     try:
-        save_walk_model(args.out, new)
+        save_walk_model(args.out, learned.file)
     except OSError as error:
         raise UsageError(f"cannot write {args.out}: {error.strerror}") from error
-    _report(args, figures)
+    _report(args, _figures(given, learned, old))
     return 0
 
 
@@ -110,16 +98,6 @@ def _check_target(path: Path) -> None:
         raise UsageError(f"cannot write to {path.parent}: {error.strerror}") from error
 
 
-def _config(args: argparse.Namespace) -> "PathTrainConfig":
-    from svfm_ros.config.forecast_config import PathTrainConfig
-
-    if args.steps is not None:
-        return PathTrainConfig(seed=args.seed, steps=args.steps)
-    if args.continue_from is not None:
-        return PathTrainConfig(seed=args.seed, steps=_MORE_STEPS)
-    return PathTrainConfig(seed=args.seed)
-
-
 def _old_model(args: argparse.Namespace, given: WalkInput) -> "WalkModelFile | None":
     from svfm_ros.forecasting.model_file import load_walk_model
 
@@ -133,83 +111,60 @@ def _old_model(args: argparse.Namespace, given: WalkInput) -> "WalkModelFile | N
     return old
 
 
-def _windows(args: argparse.Namespace, given: WalkInput, old: "WalkModelFile | None") -> "WalkWindows":
+def _learn(args: argparse.Namespace, given: WalkInput, old: "WalkModelFile | None") -> "Learned":
+    from svfm_ros.config.forecast_config import WalkTrainConfig
     from svfm_ros.config.walk_config import WindowsConfig
-    from svfm_ros.walks.windows import make_windows
+    from svfm_ros.pipeline.learn import LearnConfig, learn
 
-    if old is not None:
-        config = WindowsConfig(dt_s=old.model.dt_s, time_zone=old.time_zone)
-        return make_windows(given.walks, config, old.frame)
-    config = WindowsConfig(time_zone=args.time_zone or WindowsConfig().time_zone)
-    return make_windows(given.walks, config, given.frame or "map")
-
-
-def _places(args: argparse.Namespace, given: WalkInput, old: "WalkModelFile | None") -> "Places":
-    """Named places first, then those known before, then new ones."""
-    from svfm_ros.forecasting.model_places import places_from
-    from svfm_ros.walks.places import find_places_of_walks, load_places
-
-    known = load_places(args.places) if args.places else places_from(old.metrics if old else {})
-    return find_places_of_walks(given.walks, known)
-
-
-def _split(windows: "WalkWindows", path: Path) -> "WalkSplit":
-    from svfm_ros.walks.windows import split_by_walk
-
-    count = len(set(windows.walk_ids))
-    if count < 2:
-        raise DataError(f"{path}: expected two or more walks of at least two steps, got {count}")
-    return split_by_walk(windows, _HELD_OUT_SHARE)
-
-
-def _train(split: "WalkSplit", config: "PathTrainConfig", old: "WalkModelFile | None") -> "PathTrained":
-    from svfm_ros.forecasting.fit import as_batch, train_paths
-
+    config = LearnConfig(
+        windows=WindowsConfig(time_zone=args.time_zone or WindowsConfig().time_zone),
+        train=WalkTrainConfig(seed=args.seed),
+    )
     with progress() as bar:
-        task = bar.add_task("training", total=config.steps, note="")
+        task = bar.add_task("training", total=None, note="")
+        return learn(
+            given.walks,
+            config,
+            places=_named(args),
+            frame=given.frame or "map",
+            go_on_from=old,
+            progress=lambda done, total: bar.update(task, completed=done, total=total),
+        )
 
-        def tick(step: int, loss: float) -> None:
-            bar.update(task, completed=step + 1, note=f"{loss:.3f} nats per step")
 
-        batch = as_batch(split.train)
-        return train_paths(batch, split.train.dt_s, config=config, start=old.model if old else None, progress=tick)
+def _named(args: argparse.Namespace) -> "Places | None":
+    from svfm_ros.walks.places import load_places
+
+    return load_places(args.places) if args.places else None
 
 
-def _judge(
-    given: WalkInput, split: "WalkSplit", trained: "PathTrained", places: "Places", old: "WalkModelFile | None"
-) -> "tuple[WalkModelFile, dict[str, Any]]":
-    """The file to write and the figures to tell."""
-    from svfm_ros.forecasting.fit import as_batch, held_out_nll
-    from svfm_ros.forecasting.model_file import Footprints, WalkModelFile
-    from svfm_ros.forecasting.model_places import places_to
-
-    judged = as_batch(split.held_out)
-    used = set(split.train.walk_ids)
-    figures = {
-        "walks": len(used) + len(set(split.held_out.walk_ids)),
-        "walks_held_out": len(set(split.held_out.walk_ids)),
+def _figures(given: WalkInput, learned: "Learned", old: "WalkModelFile | None") -> dict[str, Any]:
+    file = learned.file
+    return {
+        "walks": learned.walks,
+        "walks_new": learned.new_walks,
         "walks_unplaced": given.unplaced,
         "refused": [{"name": r.name, "reason": r.reason} for r in given.refused],
-        "fields": trained.model.config.components,
-        "held_out_nll": held_out_nll(trained.model, judged),
-        "held_out_nll_before": held_out_nll(old.model, judged) if old else None,
-        "training_nll": trained.nll,
-        "places": list(places.names),
-        "seconds": trained.seconds,
+        "fields": file.model.components,
+        "held_out_nll": learned.left_out_nll,
+        "held_out_nll_before": None if old is None else old.metrics.get("held_out_nll"),
+        "free_share": file.metrics["free_share"],
+        "change": _change(file.metrics),
+        "places": [p["name"] for p in file.metrics["places"]],
+        "seconds": learned.seconds,
+        "time_zone": file.time_zone,
+        "frame": file.frame,
+        "model_id": file.model_id,
     }
-    seen = {fingerprint(w) for w in given.walks if w.walk_id in used} | set(
-        old.metrics.get(TRAINED_ON, ()) if old else ()
-    )
-    metrics = {
-        "held_out_nll": figures["held_out_nll"],
-        "training_nll": trained.nll,
-        "walks_seen": len(given.walks),
-        TRAINED_ON: sorted(seen),
-        **places_to(places),
-    }
-    windows = split.train
-    new = WalkModelFile(trained.model, Footprints.of(windows), windows.frame, windows.time_zone, metrics)
-    return new, {**figures, "time_zone": windows.time_zone, "frame": windows.frame, "model_id": new.model_id}
+
+
+def _change(metrics: dict[str, Any]) -> str | None:
+    """The date of the last change of habits, where there probably was one."""
+    from datetime import date, timedelta
+
+    if metrics["change_probability"] < _SURE:
+        return None
+    return str(date(1970, 1, 1) + timedelta(days=int(metrics["change_day"])))
 
 
 def _report(args: argparse.Namespace, figures: dict[str, Any]) -> None:
@@ -219,12 +174,13 @@ def _report(args: argparse.Namespace, figures: dict[str, Any]) -> None:
     before = figures["held_out_nll_before"]
     nll = f"{figures['held_out_nll']:.3f} nats per step" + ("" if before is None else f" (before: {before:.3f})")
     rows = [
-        ("walks", f"{figures['walks']}, {figures['walks_held_out']} of them held out"),
+        ("walks", f"{figures['walks']}, {figures['walks_new']} of them new"),
         *([("left out", f"{figures['walks_unplaced']} not placed in the house")] if figures["walks_unplaced"] else []),
         ("fields", figures["fields"]),
         ("places", ", ".join(figures["places"]) or "none found"),
-        ("held-out NLL", nll),
-        ("training NLL", f"{figures['training_nll']:.3f} nats per step"),
+        ("NLL of walks left out", nll),
+        ("off their habits", f"{100 * figures['free_share']:.0f} % of the way"),
+        *([("habits changed", f"about {figures['change']}")] if figures["change"] else []),
         ("took", f"{figures['seconds']:.1f} s"),
         ("model", f"{args.out} ({figures['model_id']})"),
     ]

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass, field
 
-from svfm_ros.config.forecast_config import ForecastConfig, PathTrainConfig, WalkModelConfig
+from svfm_ros.config.forecast_config import ForecastConfig, WalkModelConfig, WalkTrainConfig
 from svfm_ros.config.options import check, option
 from svfm_ros.config.sim_config import SimConfig
 from svfm_ros.config.slam_config import RasterConfig, SlamConfig
@@ -134,12 +134,11 @@ class TrainerNodeConfig:
     min_new_walks: int = option(4, "new walks needed for another training", low=1, high=100000)
     min_interval_s: float = option(20.0, "pause between two trainings, s", low=0.0, high=86400.0)
     look_s: float = option(30.0, "period of checking the store for walks of other programs, s", low=1.0, high=86400.0)
-    held_out_share: float = option(0.2, "share of the walks that models are compared on", low=0.05, high=0.5)
     slack: float = option(0.02, "a new model may be worse by so much on held-out walks, nats per step", low=0.0)
     niceness: int = option(19, "niceness of the training process", low=0, high=19, read_only=True)
     windows: WindowsConfig = field(default_factory=WindowsConfig)
     fields: WalkModelConfig = field(default_factory=WalkModelConfig)
-    training: PathTrainConfig = field(default_factory=PathTrainConfig)
+    training: WalkTrainConfig = field(default_factory=WalkTrainConfig)
     found: PlacesConfig = field(default_factory=PlacesConfig)
 
     def __post_init__(self) -> None:

@@ -27,7 +27,6 @@ _SEEDS = 3
 _TOLERANCE = 0.05  # of a share
 _WALKS, _QUICK_WALKS = 40, 12  # of the paper's protocol
 _HABIT_WALKS, _QUICK_HABIT_WALKS = 320, 32  # over day and night
-_STEPS, _QUICK_STEPS = 300, 30  # of the walk model
 _PAPER_STEPS, _QUICK_PAPER_STEPS = 300, 15  # of the paper's models
 _PROTOCOL_HOUR = 10.0 + 20.0 / 60.0  # the middle of the recordings
 _DAY_HOUR, _NIGHT_HOUR = 14.0, 2.0  # the middle of each
@@ -38,10 +37,8 @@ _SINGLE = ("VF", "A-VF")
 def run_behaviour(quick: bool, tick: Tick) -> ExperimentResult:
     """Train on the paper's protocol, 4 x 10 walks, and compare where sampled paths end with where the walks did."""
     house, seeds = load_house(), range(1 if quick else _SEEDS)
-    walks, steps, paper_steps = (
-        (_QUICK_WALKS, _QUICK_STEPS, _QUICK_PAPER_STEPS) if quick else (_WALKS, _STEPS, _PAPER_STEPS)
-    )
-    homes = [HomeTask("protocol", walks, seed, steps, _PROTOCOL_HOUR) for seed in seeds]
+    walks, paper_steps = (_QUICK_WALKS, _QUICK_PAPER_STEPS) if quick else (_WALKS, _PAPER_STEPS)
+    homes = [HomeTask("protocol", walks, seed, _PROTOCOL_HOUR) for seed in seeds]
     learnt, paper = _learn_all(homes, [PaperTask(h, "SVFM", paper_steps) for h in homes], tick)
     names = [p.name for p in targets(house)]
     return ExperimentResult(
@@ -98,12 +95,10 @@ def _share_checks(model: str, names: Sequence[str], shares: Sequence[Shares], da
 def run_counterfactual(quick: bool, tick: Tick) -> ExperimentResult:
     """Train on walks over day and night; forecasts by day, and had it been night."""
     house, seeds = load_house(), range(1 if quick else _SEEDS)
-    walks, steps, paper_steps = (
-        (_QUICK_HABIT_WALKS, _QUICK_STEPS, _QUICK_PAPER_STEPS) if quick else (_HABIT_WALKS, _STEPS, _PAPER_STEPS)
-    )
+    walks, paper_steps = (_QUICK_HABIT_WALKS, _QUICK_PAPER_STEPS) if quick else (_HABIT_WALKS, _PAPER_STEPS)
     every = 4 if quick else 1
     what_ifs = (_NIGHT_HOUR, *_DAY_HOURS[::every], *_NIGHT_HOURS[::every])
-    homes = [HomeTask("day and night", walks, seed, steps, _DAY_HOUR, what_ifs) for seed in seeds]
+    homes = [HomeTask("day and night", walks, seed, _DAY_HOUR, what_ifs) for seed in seeds]
     papers = [PaperTask(home, model, paper_steps) for model in MODELS for home in homes]
     learnt, paper = _learn_all(homes, papers, tick)
     return ExperimentResult(

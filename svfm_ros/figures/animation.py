@@ -108,7 +108,13 @@ def _draw_bars(axis: "Axes", home: HomeModel, found: Forecast) -> None:
     for row, place, share in zip(rows, places, shares, strict=True):
         axis.text(0.0, row + 0.36, readable(place.name), color=_INK, fontsize=12, va="center")
         axis.text(1.0, row + 0.36, f"{100 * share:.0f} %", color=place.colour, fontsize=13, va="center", ha="right")
-    axis.text(0.0, -0.85, f"entropy {found.entropy:.2f} nats", color=_QUIET, fontsize=11)
+    axis.text(
+        0.0,
+        -0.85,
+        "entropy unknown" if found.entropy is None else f"entropy {found.entropy:.2f} nats",
+        color=_QUIET,
+        fontsize=11,
+    )
     axis.set(xlim=(0, 1), ylim=(-1.3, len(places) - 0.2))
     axis.set_axis_off()
     axis.set_title("where to?", fontsize=15, color=_INK, loc="left")

@@ -11,12 +11,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from svfm_ros.clock import parse_local_time
-from svfm_ros.errors import DataError
 from svfm_ros.figures.home_example import HORIZON_S, HomeTask, home_forecaster, targets
 from svfm_ros.figures.house_figure import BY_DAY, BY_NIGHT, Palette, draw_house, readable
 from svfm_ros.forecasting.forecaster import Forecaster
-from svfm_ros.forecasting.model_file import WalkModelFile
-from svfm_ros.forecasting.walk_model import WalkModel
 from svfm_ros.sim.house import House, load_house
 from svfm_ros.sim.walker import ANCHOR
 from svfm_ros.types import Forecast, Place, WalkWindows
@@ -31,7 +28,7 @@ Array = NDArray[np.float64]
 
 DAY_HOUR, NIGHT_HOUR = 14.0, 2.0
 _NOON = "2026-11-30T14:00"
-_WALKS, _STEPS, _QUICK_WALKS, _QUICK_STEPS = 320, 300, 32, 20
+_WALKS, _QUICK_WALKS = 320, 32
 _SHOWN, _SAMPLES = 160, 2000
 _GHOSTS = 120  # recorded walks drawn below the forecast
 _INK, _NIGHT_INK = "#22262e", "#e8ecf4"
@@ -51,14 +48,6 @@ class HomeModel:
     forecaster: Forecaster
     windows: WalkWindows
 
-    @property
-    def networks(self) -> WalkModel:
-        """The trained model with its networks."""
-        file = self.forecaster.file
-        if not isinstance(file, WalkModelFile):
-            raise DataError("expected a model with its networks, got its tables")
-        return file.model
-
     def ask(self, hour: float, samples: int = _SAMPLES, seed: int = 0) -> Forecast:
         """The forecast from the couch at a local hour."""
         now = parse_local_time(_NOON, self.windows.time_zone)
@@ -69,8 +58,7 @@ class HomeModel:
 def learn_front(quick: bool = False, seed: int = 0) -> HomeModel:
     """Simulate walks over day and night and train a model on them."""
     house = load_house()
-    walks, steps = (_QUICK_WALKS, _QUICK_STEPS) if quick else (_WALKS, _STEPS)
-    task = HomeTask("day and night", walks, seed, steps, DAY_HOUR)
+    task = HomeTask("day and night", _QUICK_WALKS if quick else _WALKS, seed, DAY_HOUR)
     return HomeModel(house, *home_forecaster(task, house))
 
 
@@ -175,7 +163,7 @@ def draw_fields(home: HomeModel) -> "Figure":
     from matplotlib.figure import Figure
 
     found = home.ask(DAY_HOUR)
-    count = home.forecaster.file.model.config.components
+    count = home.forecaster.file.model.components
     columns = min(count, 4)
     rows = -(-count // columns)
     figure = Figure(figsize=(3.6 * columns, 3.9 * rows), layout="constrained")
@@ -199,7 +187,6 @@ def _leads_to(house: House, found: Forecast, k: int) -> Place | None:
 
 
 def _field(axis: "Axes", home: HomeModel, k: int, place: Place | None) -> None:
-    import torch
     from scipy.spatial import cKDTree
 
     draw_house(axis, home.house)
@@ -207,8 +194,8 @@ def _field(axis: "Axes", home: HomeModel, k: int, place: Place | None) -> None:
     grid = np.stack(np.meshgrid(np.arange(x0, x1, _FIELD_STEP_M), np.arange(y0, y1, _FIELD_STEP_M)), -1).reshape(-1, 2)
     near = cKDTree(home.forecaster.file.footprints.xy).query(grid)[0] < _NEAR_M
     at = grid[near]
-    with torch.no_grad():
-        mean = home.networks.unit(torch.tensor(at, dtype=torch.float32)).mean[:, k].numpy()
+    model = home.forecaster.file.model
+    mean = model.grid.look_up(at - model.origin, model.tables[k])[:, :2]
     colour = "#5a6270" if place is None else place.colour
     speed = np.linalg.norm(mean, axis=1)
     arrows = mean / np.maximum(speed, 1e-6)[:, None] * np.minimum(speed, 1.2)[:, None]
@@ -230,7 +217,7 @@ def draw_hours(home: HomeModel) -> "Figure":
     top.stackplot(hours, *shares, colors=[p.colour for p in places], alpha=0.85, linewidth=0)
     top.set(ylim=(0, 1), ylabel="share of the paths")
     _name_bands(top, hours, shares, places)
-    bottom.plot(hours, [f.entropy for f in found], color=_INK, linewidth=2)
+    bottom.plot(hours, [np.nan if f.entropy is None else f.entropy for f in found], color=_INK, linewidth=2)
     bottom.set(xlim=(0, 24), ylim=(0, 1.6), xlabel="hour of the day", ylabel="entropy, nats", xticks=range(0, 25, 3))
     light(figure, top, bottom)
     return figure

@@ -12,12 +12,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from svfm_ros.clock import hours_of_day, parse_local_time
-from svfm_ros.config.forecast_config import ForecastConfig, PathTrainConfig
+from svfm_ros.config.forecast_config import ForecastConfig, WalkTrainConfig
 from svfm_ros.config.sim_config import HabitConfig, LidarConfig
 from svfm_ros.config.walk_config import WindowsConfig
-from svfm_ros.forecasting.fit import as_batch, train_paths
 from svfm_ros.forecasting.forecaster import Forecaster
-from svfm_ros.forecasting.model_file import Footprints, WalkModelFile
+from svfm_ros.pipeline.learn import LearnConfig, learn
 from svfm_ros.sim.floor_plan import floor_plan
 from svfm_ros.sim.house import House, load_house
 from svfm_ros.sim.walker import ANCHOR, is_night, simulate_habit, simulate_protocol
@@ -55,7 +54,6 @@ class HomeTask:
     walks: Literal["protocol", "day and night"]
     count: int
     seed: int
-    steps: int
     hour: float  # of the question
     what_if_hours: tuple[float, ...] = ()
 
@@ -66,7 +64,7 @@ class Answer:
 
     hour: float
     shares: dict[str, float]  # of all sampled paths; places and elsewhere
-    entropy: float
+    entropy: float | None
     paths: Array  # (SHOWN, K, 2), some of them
 
 
@@ -90,13 +88,18 @@ def at_night(hours: Array) -> NDArray[np.bool_]:
     return np.array([is_night(float(h), _HABITS) for h in hours], dtype=np.bool_)
 
 
-def task_windows(task: HomeTask, house: House) -> WalkWindows:
-    """The walks of a task on the tick of training."""
+def task_walks(task: HomeTask, house: House) -> list[Walk]:
+    """The simulated walks of a task."""
     draw: dict[str, Callable[[], list[Walk]]] = {
         "protocol": partial(_protocol, house, task.count, task.seed),
         "day and night": partial(_day_and_night, house, task.count, task.seed),
     }
-    return make_windows(draw[task.walks](), WindowsConfig(time_zone=_HABITS.time_zone))
+    return draw[task.walks]()
+
+
+def task_windows(task: HomeTask, house: House) -> WalkWindows:
+    """The same walks on the time step of training."""
+    return make_windows(task_walks(task, house), WindowsConfig(time_zone=_HABITS.time_zone))
 
 
 def _protocol(house: House, count: int, seed: int) -> list[Walk]:
@@ -123,9 +126,10 @@ def learn_home(task: HomeTask) -> Learnt:
 
 def home_forecaster(task: HomeTask, house: House) -> tuple[Forecaster, WalkWindows]:
     """Simulate and train; also the walks that were learnt from."""
-    windows = task_windows(task, house)
-    trained = train_paths(as_batch(windows), windows.dt_s, config=PathTrainConfig(seed=task.seed, steps=task.steps))
-    file = WalkModelFile(trained.model, Footprints.of(windows), windows.frame, windows.time_zone)
+    walks = task_walks(task, house)
+    config = LearnConfig(windows=WindowsConfig(time_zone=_HABITS.time_zone), train=WalkTrainConfig(seed=task.seed))
+    file = learn(walks, config, places=house.places).file
+    windows = make_windows(walks, config.windows)
     walls = floor_plan(house, LidarConfig().height_m)
     return Forecaster(file, house.places, ForecastConfig(), walls), windows
 

@@ -1,31 +1,25 @@
-"""Where will they go from here, at this hour, and how sure are we?
+"""Forecasts: where someone is likely to go from here, at this hour, and how sure that is.
 
-``Forecaster.forecast`` reads like a table of contents: where they may be (the pose is uncertain), what they may have in
-mind (the walk so far, or the gate), paths, walls, where the paths end. Plain numpy comes out.
+``Forecaster.forecast`` takes these steps: possible positions (the pose is uncertain), the posterior of what the walker
+follows (from the walk so far, or from the habits), sampled paths, walls, where the paths end. Plain numpy comes out.
 """
 
-from collections.abc import Callable
 from dataclasses import fields
-from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from svfm_ros.clock import NS_PER_S, hours_of_day
+from svfm_ros.clock import NS_PER_S, days_of, hours_of_day
 from svfm_ros.config.forecast_config import ForecastConfig
 from svfm_ros.errors import DataError, UsageError
-from svfm_ros.forecasting.posterior import Belief, Hidden, SeenSteps, on_ticks, weigh
-from svfm_ros.forecasting.sampler import PathSampler, SampledWalks
+from svfm_ros.forecasting.model_file import WalkModelFile, load_walk_model
+from svfm_ros.forecasting.posterior import Posterior, filter_walk, on_ticks
+from svfm_ros.forecasting.sampler import SampledWalks, Walkers, fresh_walkers, sample_walks
 from svfm_ros.forecasting.scores import entropy
-from svfm_ros.forecasting.table_file import ForecastFile, open_model
-from svfm_ros.forecasting.tabled_model import TabledModel, see_in_table
 from svfm_ros.forecasting.walls import Walls
 from svfm_ros.types import Forecast, OccupancyGrid, Places, Pose2, Walk
-
-if TYPE_CHECKING:  # a model that is kept as tables does not need torch
-    from svfm_ros.forecasting.model_file import WalkModelFile
 
 __all__ = ["Forecaster"]
 
@@ -33,25 +27,22 @@ Array = NDArray[np.float64]
 
 
 class Forecaster:
-    """One model, the places of one house and, if there is one, its map; asked as often as you like."""
+    """One model, the places of one house and, if there is one, its map."""
 
     def __init__(
         self,
-        model: "WalkModelFile | ForecastFile | Path | str",
+        model: WalkModelFile | Path | str,
         places: Places | None = None,
         config: ForecastConfig | None = None,
         walls: OccupancyGrid | None = None,
     ) -> None:
         """Load what is needed once; ``walls`` is the map in the frame of the walks."""
-        self.file = open_model(Path(model)) if isinstance(model, Path | str) else model
+        self.file = load_walk_model(Path(model)) if isinstance(model, Path | str) else model
         self.config = config or ForecastConfig()
         if self.file.frame != self.config.frame:
             raise UsageError(f"expected a model in the frame {self.config.frame!r}, got {self.file.frame!r}")
         self.places = places or Places()
         self.model_id = self.file.model_id
-        tabled, self._see_steps = _looked_up(self.file)
-        self._sampler = PathSampler(tabled)
-        self._seen: tuple[Walk, SeenSteps | None] | None = None
         self._walls = None if walls is None else Walls.of(walls)
 
     def forecast(
@@ -68,51 +59,50 @@ class Forecaster:
     ) -> Forecast:
         """Paths from a start (x, y, ...) in metres at a Unix time.
 
-        ``covariance`` (2, 2) or (3, 3) is that of the pose. ``walk_so_far`` ends at the start; it says what the walker
-        may have in mind. ``what_if_hour`` asks the same at another local hour.
+        ``covariance`` (2, 2) or (3, 3) is that of the pose. ``walk_so_far`` ends at the start; the posterior over
+        fields follows from it. ``what_if_hour`` asks the same at another local hour.
         """
-        config = self.config
+        config, model = self.config, self.file.model
         horizon_s = config.horizon_s if horizon_s is None else float(horizon_s)
         samples = config.samples if samples is None else int(samples)
         rng = np.random.default_rng(config.seed if seed is None else seed)
         here = _check(start, horizon_s, samples)
-        hour = self._hour(stamp_ns, what_if_hour)
-        starts = _starts(here, covariance, samples, rng)
-        hidden = self._in_mind(starts, hour, walk_so_far, rng)
-        walks = self._walk(starts, hidden, hour, horizon_s, rng)
+        hour, day = self._hour(stamp_ns, what_if_hour), int(days_of([stamp_ns], self.file.time_zone)[0])
+        starts = _starts(here, covariance, samples, rng) - model.origin
+        posterior = None if walk_so_far is None else self.posterior(walk_so_far, what_if_hour)
+        shares, free = model.habits.at((here - model.origin)[None], hour, day)
+        walkers = self._walkers(starts, posterior, shares[0], float(free[0]), rng)
+        walks = self._sample(walkers, hour, day, horizon_s, rng)
         times_s, paths = self._until(walks, horizon_s)
-        endpoint = self.places.assign(walks.end_xy, config.place_reach_m)
-        shares = self._shares(endpoint)
-        away_m = np.hypot(*(self.file.footprints.xy - here).T)  # (M,)
-        near = away_m <= config.neighbourhood_m
+        endpoint = self.places.assign(walks.end_xy + model.origin, config.place_reach_m)
+        found = self._shares(endpoint)
+        near, nearest_m = self.file.footprints.walks_near(here, config.neighbourhood_m)
+        begun = here if walk_so_far is None else walk_so_far.xy[0]
+        habit_walks = model.habits.walks_at(np.asarray(begun) - model.origin, hour, day)
+        known = nearest_m <= config.known_radius_m and habit_walks >= config.known_walks
         return Forecast(
             stamp_ns=int(stamp_ns),
             frame=config.frame,
             times_s=times_s,
-            samples_xy=paths,
-            component=walks.component,
-            shares=shares,
-            entropy=entropy(shares),
-            walks=len(np.unique(self.file.footprints.walk[near])),
+            samples_xy=paths + model.origin,
+            component=walks.component - 1,
+            shares=found,
+            entropy=entropy(found) if known else None,
+            walks=near,
             model_id=self.model_id,
-            known=bool(away_m.min(initial=np.inf) <= config.known_radius_m),
+            known=bool(known),
             endpoint=endpoint,
+            unfamiliar=float(free[0]) if posterior is None else posterior.unfamiliar,
         )
 
     def set_walls(self, walls: OccupancyGrid | None) -> None:
-        """From now on another map, in the frame of the walks."""
+        """Use another map from now on, in the frame of the walks."""
         self._walls = None if walls is None else Walls.of(walls)
 
-    @property
-    def _longest(self) -> int:
-        """Ticks for which paths are followed at most to see where they end."""
-        known = self.config.patience * self.file.footprints.longest
-        return round(min(known, self.config.longest_s / self.file.model.dt_s))
-
     def warm_up(self) -> Forecast:
-        """Ask once, with all there is to ask, so that the first real answer is as quick as those that follow."""
+        """Make one forecast with every option, so that the first real one is as quick as those that follow."""
         walls = self._walls
-        here = self.file.footprints.xy[0].astype(float)
+        here = self.file.footprints.xy[0]
         steps = here + np.linspace(0.0, 1.0, 5)[:, None]  # (5, 2)
         stamps_ns = np.arange(5) * round(self.file.model.dt_s * NS_PER_S)
         walk = Walk("", "", stamps_ns, np.column_stack([steps, np.zeros(5)]))
@@ -123,19 +113,20 @@ class Forecaster:
         finally:
             self._walls = walls
 
-    def belief(self, walk_so_far: Walk, hour: float | None = None) -> Belief | None:
+    def posterior(self, walk_so_far: Walk, hour: float | None = None) -> Posterior | None:
         """What the walk so far says; None where it is shorter than one step."""
-        seen = self._see(walk_so_far)
-        begun = self._hour(int(walk_so_far.stamps_ns[0]), hour)
-        chain = self._sampler.chain
-        return None if seen is None else weigh(seen, chain, begun, chain.trust)
+        xy, variance = on_ticks(walk_so_far, self.file.model.dt_s)
+        if len(xy) < 2:
+            return None
+        begun_ns = int(walk_so_far.stamps_ns[0])
+        day = int(days_of([begun_ns], self.file.time_zone)[0])
+        return filter_walk(self.file.model, xy, variance, self._hour(begun_ns, hour), day)
 
-    def _see(self, walk: Walk) -> SeenSteps | None:
-        """What the walk's steps say; looked at once where the same walk is asked about at several hours."""
-        if self._seen is None or self._seen[0] is not walk:
-            xy = on_ticks(walk, self.file.model.dt_s)
-            self._seen = (walk, self._see_steps(xy) if len(xy) > 1 else None)
-        return self._seen[1]
+    @property
+    def _longest(self) -> int:
+        """Ticks for which paths are followed at most to see where they end."""
+        known = self.config.patience * self.file.footprints.longest
+        return round(min(known, self.config.longest_s / self.file.model.dt_s))
 
     def _hour(self, stamp_ns: int, what_if_hour: float | None) -> float:
         if what_if_hour is not None:
@@ -144,30 +135,41 @@ class Forecaster:
             return float(what_if_hour)
         return float(hours_of_day(np.array([stamp_ns]), self.file.time_zone)[0])
 
-    def _in_mind(self, starts: Array, hour: float, walk_so_far: Walk | None, rng: np.random.Generator) -> Hidden:
-        belief = None if walk_so_far is None else self.belief(walk_so_far, hour)
-        if belief is None:
-            return self._sampler.draw_start(starts, hour, rng)
-        return belief.draw(len(starts), rng)
+    def _walkers(
+        self, starts: Array, posterior: Posterior | None, shares: Array, free: float, rng: np.random.Generator
+    ) -> Walkers:
+        if posterior is not None:
+            return posterior.draw(starts, rng)
+        state = np.append(free, (1.0 - free) * shares)
+        component = rng.choice(len(state), size=len(starts), p=state / state.sum())
+        return fresh_walkers(self.file.model, starts, component)
 
-    def _walk(
-        self, starts: Array, hidden: Hidden, hour: float, horizon_s: float, rng: np.random.Generator
+    def _sample(
+        self, walkers: Walkers, hour: float, day: int, horizon_s: float, rng: np.random.Generator
     ) -> SampledWalks:
-        """Paths until everyone has arrived, with those through walls drawn anew."""
-        dt_s = self.file.model.dt_s
-        ticks = int(np.ceil(horizon_s / dt_s - 1e-9))
-        more = max(0, self._longest - ticks) if self.file.model.config.ends else 0
-        walks = self._sampler.sample(starts, hidden, hour, ticks, rng, more)
+        """Paths until everyone has arrived; those through walls are drawn again."""
+        model = self.file.model
+        ticks = int(np.ceil(horizon_s / model.dt_s - 1e-9))
+        more = max(0, self._longest - ticks)
+        everyone = np.arange(len(walkers.xy))
+        walks = sample_walks(model, walkers.some(everyone), hour, day, ticks, more, rng)
         if self._walls is None:
             return walks
-        again = np.flatnonzero(self._walls.crossed_by(walks.xy) & ~self._walls.crossed_by(_standing(starts)))
-        for _ in range(self.config.wall_redraws):  # none can help it whose start is inside of a wall
+        inside = self._crossed(np.repeat(walkers.xy[:, None], 2, axis=1))
+        again = np.flatnonzero(self._crossed(walks.xy) & ~inside)
+        for _ in range(self.config.wall_redraws):  # a start inside of a wall cannot be helped
             if not len(again):
                 break
-            anew = self._sampler.sample(starts[again], _some(hidden, again), hour, ticks, rng, more)
+            anew = sample_walks(model, walkers.some(again), hour, day, ticks, more, rng)
             walks = _replaced(walks, again, anew)
-            again = again[self._walls.crossed_by(anew.xy)]
+            again = again[self._crossed(anew.xy)]
         return walks
+
+    def _crossed(self, paths: Array) -> NDArray[np.bool_]:
+        """Which paths (S, K, 2), relative to the model's origin, pass through a wall."""
+        if self._walls is None:
+            return np.zeros(len(paths), dtype=np.bool_)
+        return self._walls.crossed_by(paths + self.file.model.origin)
 
     def _until(self, walks: SampledWalks, horizon_s: float) -> tuple[Array, Array]:
         """Times (K,) and paths (S, K, 2) up to the horizon, which is one of the times."""
@@ -185,18 +187,6 @@ class Forecaster:
         """Share of the paths that end in each place; all places are named, also those nobody goes to."""
         shares = {name: float((endpoint == i).mean()) for i, name in enumerate(self.places.names)}
         return {**shares, self.config.elsewhere: float((endpoint < 0).mean())}
-
-
-def _looked_up(file: "WalkModelFile | ForecastFile") -> tuple[TabledModel, Callable[[Array], SeenSteps]]:
-    """The model as tables, and how the walk so far is seen: by the tables, or by networks that are on a GPU."""
-    if isinstance(file, ForecastFile):
-        return file.model, partial(see_in_table, file.model)
-    from svfm_ros.forecasting.step_evidence import see_steps
-    from svfm_ros.forecasting.tabulate import tabulate
-
-    tabled = tabulate(file.model)
-    on_gpu = file.model.shift.device.type != "cpu"
-    return tabled, partial(see_steps, file.model) if on_gpu else partial(see_in_table, tabled)
 
 
 def _check(start: ArrayLike, horizon_s: float, samples: int) -> Array:
@@ -222,22 +212,6 @@ def _starts(here: Array, covariance: ArrayLike | None, samples: int, rng: np.ran
         raise DataError(f"expected a covariance without negative variances, got {values.min():.3g}")
     offsets = rng.standard_normal((samples, 2)) * np.sqrt(values.clip(min=0.0))
     return np.asarray(here + offsets @ axes.T)
-
-
-def _standing(starts: Array) -> Array:
-    """Paths (S, 2, 2) of those who stay where they are (S, 2)."""
-    return np.repeat(starts[:, None], 2, axis=1)
-
-
-def _some(hidden: Hidden, rows: NDArray[np.int64]) -> Hidden:
-    return Hidden(
-        hidden.component[rows],
-        hidden.pace[rows],
-        hidden.eps_v[rows],
-        hidden.eps_u[rows],
-        hidden.pausing[rows],
-        hidden.step,
-    )
 
 
 def _replaced(walks: SampledWalks, rows: NDArray[np.int64], anew: SampledWalks) -> SampledWalks:

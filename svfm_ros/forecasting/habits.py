@@ -1,113 +1,83 @@
-"""Where people go by the hour, from few walks: habits that hold for a while and change at some hour.
+"""Habits: which field someone follows from where, at which hour, on which kind of day; and how often they follow none.
 
-The day is a circle of half hours. Habits are constant between changes; when they change, and how often, is not known.
-All ways to cut the circle are summed over exactly (a forward and a backward recursion over the place of the last
-change), each weighed by how well the walks of its pieces go together (Dirichlet-multinomial evidence). What comes out
-is the mean over all of them: sharp where walks show a change, flat where they do not, and never a share of zero.
-
-A network in this place was tried first. With 160 walks it blurred the change at ten in the evening over two hours and
-drew waves by day that were not there; this stays within what the walks themselves are off by.
+Shares are tables by origin (a group of starts), kind of day (weekday, weekend) and half hour. ``fit/habit_fit.py``
+learns them; forecasts only look them up.
 """
+
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from svfm_ros.errors import DataError
-
-__all__ = ["CELLS", "shares_by_hour"]
+__all__ = ["CELLS", "DAY_KINDS", "FAR_M", "Habits", "is_weekend"]
 
 Array = NDArray[np.float64]
 
 CELLS = 48
 """Pieces that the day is cut into: half hours."""
-
-_CHANGES = (1.0, 3.0, 8.0)  # a day, on average: tried side by side, weighed by evidence
-_CONCENTRATION = 1.0  # how many walks the habits of the whole day count for
-
-
-def shares_by_hour(hours: ArrayLike, choice: ArrayLike, base: ArrayLike, cells: int = CELLS) -> Array:
-    """Shares ``(cells, K)`` for each piece of the day, from local hours ``(N,)`` and choices ``(N, K)``.
-
-    A row of choices adds up to one. ``base (K,)`` is what to expect of someone about whom nothing is known.
-    """
-    hour, chosen, expected = (np.asarray(a, dtype=float) for a in (hours, choice, base))
-    if hour.ndim != 1 or chosen.ndim != 2 or len(chosen) != len(hour) or expected.shape != chosen.shape[1:]:
-        raise DataError(f"expected hours (N,), choices (N, K) and a base (K,), got {hour.shape}, {chosen.shape}")
-    alpha = _CONCENTRATION * expected / expected.sum()
-    counts = np.zeros((cells, len(alpha)))
-    np.add.at(counts, np.floor(hour / 24.0 * cells).astype(np.int64) % cells, chosen)
-    pieces = _pieces(counts)  # (cells, cells + 1, K)
-    evidence = _evidence(pieces, alpha)
-    found = [_weights(evidence, changes / cells) for changes in _CHANGES]
-    high = max(log_z for _, log_z in found)
-    weight = sum(np.exp(log_z - high) * w for w, log_z in found)
-    return _mean(np.asarray(weight), (pieces + alpha) / (pieces.sum(-1, keepdims=True) + alpha.sum()))
+DAY_KINDS = 2
+"""Weekdays and weekends."""
+FAR_M = 1.5  # this far from every origin, half of what is expected comes from all walks together
 
 
-def _pieces(counts: Array) -> Array:
-    """How often each choice was made in every piece of the circle: by its first cell and its length."""
-    running = np.concatenate([np.zeros((1, counts.shape[1])), np.cumsum(np.concatenate([counts, counts]), axis=0)])
-    first, length = np.ix_(np.arange(len(counts)), np.arange(len(counts) + 1))
-    return np.asarray(running[first + length] - running[first])
+def is_weekend(day: ArrayLike) -> NDArray[np.bool_]:
+    """Whether days since 1970-01-01 (a Thursday) are a Saturday or a Sunday."""
+    return np.asarray((np.asarray(day, dtype=np.int64) + 3) % 7 >= 5)
 
 
-def _evidence(pieces: Array, alpha: Array) -> Array:
-    """Log probability of the choices of each piece ``(cells, cells + 1)``, its habits unknown."""
-    from scipy.special import gammaln  # slow to load, and forecasts do without it
+@dataclass(frozen=True, slots=True)
+class Habits:
+    """Shares of K fields; they add up to one over the fields, ``free`` is the share of walks that follow none."""
 
-    total = pieces.sum(-1)
-    whole = gammaln(alpha.sum()) - gammaln(alpha.sum() + total)
-    return np.asarray(whole + (gammaln(pieces + alpha) - gammaln(alpha)).sum(-1))
+    origin_xy: Array  # (C, 2), metres
+    origin_walks: Array  # (C,)
+    shares: Array  # (C, DAY_KINDS, CELLS, K)
+    free: Array  # (C, DAY_KINDS, CELLS)
+    support: Array  # (C, DAY_KINDS, CELLS), walks of about that hour that these shares rest on
+    base: Array  # (CELLS, K), of all walks, for people who are at none of the origins
+    base_free: float
+    near_m: float  # starts this near to each other have about the same habits
+
+    def arrays(self) -> dict[str, NDArray[np.generic]]:
+        """As named arrays."""
+        names = ("origin_xy", "origin_walks", "shares", "free", "support", "base")
+        return {**{n: getattr(self, n) for n in names}, "scalars": np.array([self.base_free, self.near_m])}
+
+    @classmethod
+    def from_arrays(cls, x: dict[str, NDArray[np.generic]]) -> "Habits":
+        """The reverse of ``arrays``."""
+        names = ("origin_xy", "origin_walks", "shares", "free", "support", "base")
+        base_free, near_m = (float(v) for v in x["scalars"])  # type: ignore[arg-type]
+        parts = {n: np.asarray(x[n], dtype=float) for n in names}
+        return cls(**parts, base_free=base_free, near_m=near_m)
+
+    def weights(self, xy: Array) -> Array:
+        """How much of each origin's habits, and of those of all walks, people at positions (S, 2) have: (S, C + 1)."""
+        squared = ((xy[:, None] - self.origin_xy) ** 2).sum(-1)  # (S, C)
+        nearest = squared.min(1, keepdims=True)
+        near = np.exp(-0.5 * (squared - nearest) / self.near_m**2)
+        near /= near.sum(1, keepdims=True)
+        local = np.exp(-np.log(2.0) * nearest / FAR_M**2)
+        return np.concatenate([near * local, 1.0 - local], axis=1)
+
+    def at(self, xy: Array, hour: float, day: int) -> tuple[Array, Array]:
+        """Shares of the fields (S, K) and of free walking (S,) at positions (S, 2) at a local hour of a day."""
+        weight, cell, kind = self.weights(xy), _cell(hour), int(is_weekend(day))
+        shares = weight[:, :-1] @ self.shares[:, kind, cell] + weight[:, -1:] * self.base[cell]
+        free = weight[:, :-1] @ self.free[:, kind, cell] + weight[:, -1] * self.base_free
+        return shares, free
+
+    def walks_at(self, xy: Array, hour: float, day: int) -> float:
+        """How many walks of about that hour the habits at one position (2,) rest on."""
+        weight = self.weights(np.asarray(xy, dtype=float)[None])[0]
+        return float(weight[:-1] @ self.support[:, int(is_weekend(day)), _cell(hour)])
+
+    def by_origin(self, hour: float, day: int) -> tuple[Array, Array]:
+        """Shares (C + 1, K) and free shares (C + 1,) of every origin and, last, of all walks."""
+        cell, kind = _cell(hour), int(is_weekend(day))
+        shares = np.concatenate([self.shares[:, kind, cell], self.base[cell][None]])
+        return shares, np.append(self.free[:, kind, cell], self.base_free)
 
 
-def _weights(evidence: Array, rate: float) -> tuple[Array, float]:
-    """Probability of every piece to be one between two changes ``(cells, cells + 1)``, and the log evidence of all.
-
-    Each border between cells is a change with probability ``rate``. ``s`` is the first change of the day; pieces go on
-    from there, and the last one passes midnight back to it.
-    """
-    n = len(evidence)
-    change, none = np.log(rate), np.log1p(-rate)
-    inner = evidence + none * (np.arange(n + 1) - 1.0) + change  # a piece with a change at its end
-    s, p = np.ix_(np.arange(n), np.arange(n))
-    last = np.where(p >= s, evidence[p, np.minimum(s + n - p, n)] + none * (n - 1.0 - p), -np.inf)  # (s, p)
-    ahead = np.full((n, n), -np.inf)  # (s, p): all up to a change at p
-    ahead[np.arange(n), np.arange(n)] = change + none * np.arange(n)
-    for q in range(1, n):
-        before = np.arange(q)
-        ahead[:, q] = np.logaddexp(ahead[:, q], _log_sum(ahead[:, :q] + inner[before, q - before]))
-    behind = last.copy()  # (s, p): all from a change at p on
-    for q in range(n - 2, -1, -1):
-        after = np.arange(q + 1, n)
-        behind[:, q] = np.logaddexp(behind[:, q], _log_sum(inner[q, after - q] + behind[:, q + 1 :]))
-    never = evidence[0, n] + n * none
-    log_z = float(np.logaddexp(never, _log_sum(np.diagonal(ahead) + np.diagonal(behind))))
-    weight = np.zeros((n, n + 1))
-    weight[0, n] += np.exp(never - log_z)
-    for q in range(n):
-        after = np.arange(q + 1, n)
-        weight[q, after - q] += np.exp(ahead[:, q, None] + inner[q, after - q] + behind[:, q + 1 :] - log_z).sum(0)
-        closing = np.arange(q + 1)  # first changes that the last piece from q on can lead back to
-        weight[q, closing + n - q] += np.exp(ahead[closing, q] + last[closing, q] - log_z)
-    return weight, log_z
-
-
-def _mean(weight: Array, shares: Array) -> Array:
-    """Shares of each cell ``(cells, K)``: those of the pieces that hold it, weighed."""
-    n = len(weight)
-    edges = np.zeros((2 * n + 1, shares.shape[-1]))
-    first, length = np.nonzero(weight)
-    value = weight[first, length, None] * shares[first, length]
-    np.add.at(edges, first, value)
-    np.add.at(edges, first + length, -value)
-    summed = np.cumsum(edges, axis=0)[:-1]
-    mean = np.maximum(summed[:n] + summed[n:], 0.0)
-    return np.asarray(mean / mean.sum(1, keepdims=True))
-
-
-def _log_sum(values: Array) -> Array:
-    """Log of the sum of exponentials over the last axis; minus infinity where there is nothing."""
-    high = values.max(axis=-1, initial=-np.inf)
-    safe = np.where(np.isfinite(high), high, 0.0)
-    with np.errstate(divide="ignore"):
-        return np.asarray(safe + np.log(np.exp(values - safe[..., None]).sum(-1)))
+def _cell(hour: float) -> int:
+    return int(np.floor(hour * (CELLS / 24.0))) % CELLS

@@ -1,8 +1,4 @@
-"""What the walk so far says about what is hidden: field, pace, noise, pausing.
-
-The forward recursion of training, run along the positions seen. As the walker turns towards the kitchen, the
-belief turns with them.
-"""
+"""What the walk so far says: which field, or free walking; moving or standing; pace and side."""
 
 from dataclasses import dataclass
 
@@ -10,67 +6,61 @@ import numpy as np
 from numpy.typing import NDArray
 
 from svfm_ros.errors import DataError
-from svfm_ros.forecasting.forward_kernel import run_forward
-from svfm_ros.forecasting.hidden_chain import HiddenChain
+from svfm_ros.forecasting.field_step import KEPT, fresh_filter
+from svfm_ros.forecasting.forward import field_log_densities, forward, still_log_densities
+from svfm_ros.forecasting.free_walker import MEMORY, TICK_S, free_log_densities
+from svfm_ros.forecasting.sampler import MOVING, STANDING, Walkers
+from svfm_ros.forecasting.walk_model import WalkModel
 from svfm_ros.types import Walk
 
-__all__ = ["Belief", "Hidden", "SeenSteps", "check_positions", "on_ticks", "weigh"]
+__all__ = ["Posterior", "filter_walk", "on_ticks", "walk_log_density"]
 
 Array = NDArray[np.float64]
 
 
 @dataclass(frozen=True, slots=True)
-class Hidden:
-    """What is hidden, drawn for S paths, right before their next step."""
+class Posterior:
+    """Probabilities of what is hidden after the positions seen, right before the next move."""
 
-    component: NDArray[np.int64]  # (S,)
-    pace: NDArray[np.float32]  # (S,), factor on the speed
-    eps_v: NDArray[np.float32]  # (S,), standardised noise along the way in the last step
-    eps_u: NDArray[np.float32]  # (S,), and across
-    pausing: NDArray[np.bool_]  # (S,)
-    step: int  # how many steps were taken before
-
-
-@dataclass(frozen=True, slots=True)
-class Belief:
-    """Probabilities of what is hidden after the positions seen, and the noise each possibility implies."""
-
-    probability: Array  # (2, K, G), walking and pausing
-    log_pace: Array  # (G,)
-    eps_v: Array  # (K, G)
-    eps_u: Array  # (K, G)
+    state: Array  # (1 + 2 K): free, following each field while moving, and while standing
+    filters: Array  # (K, KEPT)
+    moves: Array  # (MEMORY, 2), the last moves, newest first, metres per tick of the free walker
+    known: int  # how many of them are known
     steps: int  # moves seen
-    log_likelihood: float
+    log_each: Array  # (I,), log density of each move seen
 
     @property
-    def components(self) -> Array:
-        """Share of each field (K,)."""
-        return np.asarray(self.probability.sum((0, 2)))
+    def unfamiliar(self) -> float:
+        """Probability that the walker is off their habits, 0 to 1."""
+        return float(self.state[0])
 
-    def draw(self, rows: int, rng: np.random.Generator) -> Hidden:
-        """Samples of what is hidden; paces are spread evenly between the values of the grid."""
-        index = rng.choice(self.probability.size, size=rows, p=self.probability.ravel())
-        pausing, component, pace = np.unravel_index(index, self.probability.shape)
-        gap = self.log_pace[1] - self.log_pace[0] if len(self.log_pace) > 1 else 0.0
-        log_pace = self.log_pace[pace] + gap * (rng.random(rows) - 0.5)
-        return Hidden(
-            component=component.astype(np.int64),
-            pace=np.exp(log_pace).astype(np.float32),
-            eps_v=self.eps_v[component, pace].astype(np.float32),
-            eps_u=self.eps_u[component, pace].astype(np.float32),
-            pausing=pausing.astype(np.bool_),
-            step=self.steps,
+    @property
+    def fields(self) -> Array:
+        """Probability of each field (K,); with ``unfamiliar`` they add up to one."""
+        k = len(self.filters)
+        return np.asarray(self.state[1 : 1 + k] + self.state[1 + k :])
+
+    def draw(self, xy: Array, rng: np.random.Generator) -> Walkers:
+        """Walkers at positions (S, 2) with what is hidden drawn from the posterior."""
+        rows, k = len(xy), len(self.filters)
+        index = rng.choice(len(self.state), size=rows, p=self.state / self.state.sum())
+        component = np.where(index > k, index - k, index)
+        return Walkers(
+            np.array(xy),
+            component,
+            np.where(index > k, STANDING, MOVING),
+            np.full(rows, self.steps),
+            self.filters[np.maximum(component - 1, 0)],
+            np.tile(self.moves, (rows, 1, 1)),
+            np.full(rows, self.known),
         )
 
 
-def check_positions(xy: Array) -> None:
-    """Whether steps can be seen in positions ``xy``; said in one sentence where not."""
-    if xy.ndim != 2 or xy.shape[1] != 2 or len(xy) < 2 or not np.isfinite(xy).all():
-        raise DataError(f"walk so far: expected at least two finite positions (T, 2), got shape {xy.shape}")
+def on_ticks(walk: Walk, dt_s: float) -> tuple[Array, Array]:
+    """Positions (T, 2) every ``dt_s``, the last of them where the walk is now, and the variance of each (T,), m^2.
 
-
-def on_ticks(walk: Walk, dt_s: float) -> Array:
-    """Positions (T, 2) every ``dt_s``, the last of them where the walk is now; a start shorter than a tick is lost."""
+    A start shorter than a tick is lost.
+    """
     if not len(walk.stamps_ns) or np.any(np.diff(walk.stamps_ns) <= 0):
         raise DataError("walk so far: expected positions with stamps that increase")
     if not np.isfinite(walk.xy).all():
@@ -78,35 +68,76 @@ def on_ticks(walk: Walk, dt_s: float) -> Array:
     times = walk.times_s
     count = int(np.floor(times[-1] / dt_s + 1e-6))
     ticks = times[-1] - dt_s * np.arange(count, -1, -1)
-    return np.stack([np.interp(ticks, times, walk.xy[:, i]) for i in (0, 1)], axis=1)
+    xy = np.stack([np.interp(ticks, times, walk.xy[:, i]) for i in (0, 1)], axis=1)
+    if walk.covariance is None:
+        return xy, np.zeros(len(xy))
+    each = np.nan_to_num(0.5 * (walk.covariance[:, 0, 0] + walk.covariance[:, 1, 1]))
+    return xy, np.interp(ticks, times, each)
 
 
-@dataclass(frozen=True, slots=True)
-class SeenSteps:
-    """What the steps of one walk say, whatever the hour."""
+def filter_walk(model: WalkModel, xy: Array, variance: Array, hour: float, day: int, ended: bool = False) -> Posterior:
+    """Run the forward algorithm over positions (T, 2), T at least 2, of a walk that began at that hour of that day.
 
-    xy: Array  # (T, 2), positions on the model's ticks
-    log_says: Array  # (I, 2, K, G), of each move while walking and while pausing; I = T - 1
-    eps_v: Array  # (K, G), noise along in the last step
-    eps_u: Array  # (K, G), and across
-
-
-def weigh(seen: SeenSteps, chain: HiddenChain, start_hour: float, trust: float = 1.0) -> Belief:
-    """What the steps say for a walk that began at that local hour; ``trust`` below 1 tempers it."""
-    moves = len(seen.log_says)
-    hours = start_hour + chain.dt_s / 3600.0 * np.arange(moves + 1)
-    few = slice(None) if chain.switch else slice(1)
-    log_choice = chain.log_prior(seen.xy[few], hours[few])  # (T or 1, K)
-    state = log_choice[0][:, None] + chain.log_pace_weight  # (K, G)
-    state = np.stack([np.log1p(-chain.pause) + state, np.log(chain.pause) + state])
-    run_forward(state, trust * seen.log_says, log_choice[1:], chain.pause, chain.resume, chain.switch)
-    high = state.max()
-    probability = np.exp(state - high)
-    return Belief(
-        probability=probability / probability.sum(),
-        log_pace=chain.log_pace,
-        eps_v=seen.eps_v,
-        eps_u=seen.eps_u,
-        steps=moves,
-        log_likelihood=float(high + np.log(probability.sum())),
+    ``variance`` (T,) is that of the positions, m^2. With ``ended`` the walk ends at its last position.
+    """
+    if xy.ndim != 2 or xy.shape[1] != 2 or len(xy) < 2 or not np.isfinite(xy).all():
+        raise DataError(f"walk so far: expected at least two finite positions (T, 2), got shape {xy.shape}")
+    here = np.ascontiguousarray(xy - model.origin)
+    moved_var = np.ascontiguousarray(variance[1:] + variance[:-1])
+    count, k = len(here) - 1, model.components
+    numbers = model.steps.packed
+    filters = np.empty((k, KEPT))
+    for i in range(k):
+        fresh_filter(filters[i], numbers)
+    log_move, hazards, log_free, log_still = (
+        np.empty((count, k)),
+        np.empty((count, k, 4)),
+        np.empty(count),
+        np.empty(count),
     )
+    g = model.grid
+    field_log_densities(
+        here,
+        moved_var,
+        model.tables,
+        (g.low_x, g.low_y, g.cell_m),
+        numbers,
+        model.ramp,
+        model.steady,
+        model.dt_s,
+        model.stand_m,
+        0,
+        log_move,
+        hazards,
+        filters,
+    )
+    free_log_densities(here, moved_var, model.free.parts, model.dt_s / TICK_S, log_free)
+    still_log_densities(here, moved_var, model.still_m, log_still)
+    move = np.diff(here, axis=0)
+    stood = np.hypot(move[:, 0], move[:, 1]) < model.stand_m
+    shares, free = model.habits.at(here, hour, day)
+    state = np.zeros(1 + 2 * k)
+    state[0], state[1 : 1 + k] = free[0], (1.0 - free[0]) * shares[0]
+    log_each, free_each = np.empty(count), np.empty(count)
+    forward(
+        state,
+        log_move,
+        log_still,
+        log_free,
+        hazards,
+        stood,
+        model.switches.packed,
+        shares[1:],
+        ended,
+        log_each,
+        free_each,
+    )
+    last = np.zeros((MEMORY, 2))
+    known = min(count, MEMORY)
+    last[:known] = move[::-1][:known] / (model.dt_s / TICK_S)
+    return Posterior(state, filters, last, known, count, log_each)
+
+
+def walk_log_density(model: WalkModel, xy: Array, variance: Array, hour: float, day: int, ended: bool) -> float:
+    """Log density of a whole walk (T, 2), given where it starts and that it ends, or was cut, at its last position."""
+    return float(filter_walk(model, xy, variance, hour, day, ended).log_each.sum())

@@ -1,166 +1,271 @@
-"""Sampled walks, fast: all paths step together, compiled, with the fields looked up in tables.
+"""Sampled paths: all walkers step together, compiled, from the same predictive densities as the likelihood.
 
-The fields were learned as what happens in one step of ``dt_s``, so paths take the same steps and nothing is lost to a
-solver in between.
+A path follows a field or walks freely, stands and goes on, may leave a habit or take one up, ends where walks end,
+stays there, and may set off again. What happens in one step is drawn in the order of the forward algorithm.
 """
 
+import math
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from svfm_ros.forecasting.field_tables import SPEEDS_MPS
-from svfm_ros.forecasting.hidden_chain import CLIP, NOT_YET
-from svfm_ros.forecasting.posterior import Hidden
-from svfm_ros.forecasting.sampler_kernels import stride
-from svfm_ros.forecasting.tabled_model import TabledModel
+from svfm_ros.compiled import kernel
+from svfm_ros.forecasting.field_step import KEPT, fresh_filter, predict, update
+from svfm_ros.forecasting.floor_grid import corner, interpolate
+from svfm_ros.forecasting.forward import FREE_ENDS, LEAST_MPS
+from svfm_ros.forecasting.free_walker import FEATURES, HIDDEN, MEMORY, TICK_S, free_predict
+from svfm_ros.forecasting.habits import FAR_M
+from svfm_ros.forecasting.walk_model import WalkModel
 
-__all__ = ["PathSampler", "SampledWalks"]
+__all__ = ["ARRIVED", "MOVING", "STANDING", "SampledWalks", "Walkers", "fresh_walkers", "sample_walks"]
 
-Array = NDArray[np.float32]
+Array = NDArray[np.float64]
+
+MOVING, STANDING, ARRIVED = 0, 1, 2
+
+
+@dataclass(slots=True)
+class Walkers:
+    """S walkers on their way; changed in place as they walk."""
+
+    xy: Array  # (S, 2), relative to the model's origin
+    component: NDArray[np.int64]  # (S,), 0 walks freely, 1 to K follows that field
+    mode: NDArray[np.int64]  # (S,), MOVING, STANDING or ARRIVED
+    step: NDArray[np.int64]  # (S,), moves made since the start of the walk
+    filters: Array  # (S, KEPT)
+    moves: Array  # (S, MEMORY, 2), the last moves, newest first, metres per tick of the free walker
+    known: NDArray[np.int64]  # (S,), how many of them are known
+
+    def some(self, rows: NDArray[np.int64]) -> "Walkers":
+        """Copies of some of them."""
+        return Walkers(*(getattr(self, name)[rows] for name in self.__slots__))
 
 
 @dataclass(frozen=True, slots=True)
 class SampledWalks:
-    """S paths at every tick from the start on; who has ended stays."""
+    """S paths at every tick from now on; who has arrived stays, or sets off again."""
 
-    xy: NDArray[np.float64]  # (S, T + 1, 2)
-    component: NDArray[np.int64]  # (S,), the field each path follows at its end
-    ended: NDArray[np.bool_]  # (S,), whether it came to its end at all
-    end_xy: NDArray[np.float64]  # (S, 2), where it ended, or was when it was given up
+    xy: Array  # (S, T + 1, 2), relative to the model's origin
+    component: NDArray[np.int64]  # (S,), what each path followed when it first ended, or was given up; 0 free
+    ended: NDArray[np.bool_]  # (S,), whether it came to an end at all
+    end_xy: Array  # (S, 2), where it first ended, or was when it was given up
 
 
-class PathSampler:
-    """Draws paths from a model's tables."""
+def fresh_walkers(model: WalkModel, xy: Array, component: NDArray[np.int64]) -> Walkers:
+    """Walkers who set off from positions (S, 2) now."""
+    rows = len(xy)
+    filters = np.empty((rows, KEPT))
+    for s in range(rows):
+        fresh_filter(filters[s], model.steps.packed)
+    zeros = np.zeros(rows, dtype=np.int64)
+    return Walkers(
+        np.array(xy), component, zeros.copy(), zeros.copy(), filters, np.zeros((rows, MEMORY, 2)), zeros.copy()
+    )
 
-    def __init__(self, model: TabledModel) -> None:
-        self.config, self.dt_s, self.chain, self.table = model.config, model.dt_s, model.chain, model.table
 
-    def prior(self, xy: NDArray[np.float64], hour: float) -> NDArray[np.float64]:
-        """Share of each field (S, K) for people at positions (S, 2) at a local hour."""
-        return np.exp(self.chain.log_prior(xy, hour))
+@kernel
+def _student(rng, nu):  # type: ignore[no-untyped-def]
+    """One draw of a standard Student-t."""
+    return rng.standard_normal() / math.sqrt(2.0 * rng.standard_gamma(0.5 * nu) / nu)
 
-    def draw_start(self, xy: NDArray[np.float64], hour: float, rng: np.random.Generator) -> Hidden:
-        """What is hidden for people who set off from positions (S, 2) now."""
-        rows = len(xy)
-        noise = rng.standard_normal((3, rows)).astype(np.float32)
-        return Hidden(
-            component=_pick(self.prior(xy, hour), rng),
-            pace=np.exp(np.float32(self.chain.widen * self.chain.pace_spread) * noise[0]),
-            eps_v=np.float32(self.chain.begin[0]) * noise[1],
-            eps_u=np.float32(self.chain.begin[1]) * noise[2],
-            pausing=rng.random(rows) < self.chain.pause,
-            step=0,
-        )
 
-    def sample(
-        self,
-        xy: NDArray[np.float64],
-        hidden: Hidden,
-        hour: float,
-        ticks: int,
-        rng: np.random.Generator,
-        more_ticks: int = 0,
-    ) -> SampledWalks:
-        """Walk on from positions (S, 2), all at once; over early when everyone has arrived.
+@kernel
+def _free_move(rng, moves, known, weights, ticks, features, hidden, raw):  # type: ignore[no-untyped-def]
+    """One move of a free walker, metres."""
+    ux, uy, c_v, c_u, s_v, s_u, nu_v, nu_u = free_predict(moves, known, weights, features, hidden, raw)
+    along, across = (c_v + s_v * _student(rng, nu_v)) * ticks, (c_u + s_u * _student(rng, nu_u)) * ticks
+    return along * ux - across * uy, along * uy + across * ux
 
-        Who has not arrived after ``ticks`` is followed for ``more_ticks``, only to see where they end.
-        """
-        rows = _Rows.of(xy, hidden)
-        path = np.empty((ticks + 1, len(xy), 2), dtype=np.float32)
-        path[0] = xy
-        taken = self._walk(rows, hidden.step, hour, path[1:], rng)
-        path[taken + 1 :] = path[taken]
-        late = np.flatnonzero(~rows.ended)
-        if len(late) and more_ticks:
-            rest = rows.take(late)
-            self._walk(rest, hidden.step + ticks, hour, np.empty((more_ticks, len(late), 2), dtype=np.float32), rng)
-            rows.put(late, rest)
-        end_xy = np.stack([rows.x, rows.y], axis=1).astype(float)
-        return SampledWalks(path.transpose(1, 0, 2).astype(float), rows.component, rows.ended, end_xy)
 
-    def _walk(self, rows: "_Rows", step: int, hour: float, path: Array, rng: np.random.Generator) -> int:
-        """Step after step, until everyone has arrived; ``path`` (T, S, 2) is filled. Returns how many steps it took."""
-        ticks = len(path)
-        normal = rng.standard_normal((ticks, 2, len(rows.x)), dtype=np.float32)
-        uniform = rng.random((ticks, 3, len(rows.x)), dtype=np.float32)
-        if not self.chain.switch:
-            return self._stride(rows, step, normal, uniform, path)
-        for t in range(ticks):
-            now = slice(t, t + 1)
-            self._stride(rows, step + t, normal[now], uniform[now], path[now])
-            if rows.ended.all():
-                return t + 1
-            self._choose_again(rows, uniform[t, 2] < self.chain.switch, hour, rng)
-        return ticks
+@kernel
+def _choose(rng, x, y, origin_xy, near_m, shares, free, allow_free):  # type: ignore[no-untyped-def]
+    """A component for someone who sets off, or takes up a habit, at (x, y): 0 free, 1 to K."""
+    origins, fields = shares.shape[0] - 1, shares.shape[1]
+    nearest = np.inf
+    for c in range(origins):
+        nearest = min(nearest, (x - origin_xy[c, 0]) ** 2 + (y - origin_xy[c, 1]) ** 2)
+    total, pick = 0.0, origins
+    local = math.exp(-math.log(2.0) * nearest / FAR_M**2)
+    if rng.random() < local:
+        for c in range(origins):  # reservoir: the origin is kept with its share of the weight so far
+            squared = (x - origin_xy[c, 0]) ** 2 + (y - origin_xy[c, 1]) ** 2
+            weight = math.exp(-0.5 * (squared - nearest) / near_m**2)
+            total += weight
+            if rng.random() * total < weight:
+                pick = c
+    if allow_free and rng.random() < free[pick]:
+        return 0
+    left = rng.random()
+    for k in range(fields):
+        left -= shares[pick, k]
+        if left < 0.0:
+            return k + 1
+    return fields
 
-    def _stride(self, rows: "_Rows", step: int, normal: Array, uniform: Array, path: Array) -> int:
-        c, chain = self.config, self.chain
-        noise = (2.0 * c.sensor_m**2, c.still_m, *chain.keep, CLIP, chain.widen)
-        taken: int = stride(
-            self.table.parts,
-            SPEEDS_MPS,
-            self.dt_s,
-            np.stack([chain.ramp, chain.steady]),
-            tuple(np.float32(value) for value in noise),
-            (chain.pause, chain.resume),
-            (c.ends, np.float32(NOT_YET)),
-            step,
-            rows.parts,
-            normal,
-            uniform,
-            path,
-        )
-        return taken
 
-    def _choose_again(self, rows: "_Rows", changed: NDArray[np.bool_], hour: float, rng: np.random.Generator) -> None:
-        """Some change their mind, and choose as if they set off here."""
-        changed = changed & ~rows.ended
-        if not changed.any():
+@kernel
+def _walk(  # type: ignore[no-untyped-def]
+    rng, tables, grid, numbers, ramp, steady, dt_s, still_m, stand_m, switches, set_off, weights,
+    origin_xy, near_m, shares, free, until_end,
+    xy, component, mode, step, filters, moves, known, ended, end_xy, end_component, path,
+):  # fmt: skip
+    """Fill ``path`` (T, S, 2); with ``until_end`` walkers are followed only until they arrive."""
+    low_x, low_y, cell_m = grid
+    _, nx, ny, _ = tables.shape
+    leave, join, free_end, free_end_still, slip = switches
+    features, hidden, raw = np.zeros(FEATURES), np.zeros((2, HIDDEN)), np.zeros(4)
+    ticks = dt_s / TICK_S
+    for t in range(len(path)):
+        going = 0
+        for s in range(len(xy)):
+            if mode[s] == ARRIVED:
+                if not until_end and component[s] > 0 and rng.random() < set_off[component[s] - 1]:
+                    component[s] = _choose(rng, xy[s, 0], xy[s, 1], origin_xy, near_m, shares, free, True)
+                    fresh_filter(filters[s], numbers)
+                    mode[s], step[s], known[s] = MOVING, 0, 0
+                path[t, s, 0], path[t, s, 1] = xy[s, 0], xy[s, 1]
+                going += not until_end
+                continue
+            going += 1
+            k = component[s] - 1
+            x, y = xy[s, 0], xy[s, 1]
+            if k < 0:
+                dx, dy = _free_move(rng, moves[s], known[s], weights, ticks, features, hidden, raw)
+            else:
+                table = tables[k]
+                ix, iy, ax, ay = corner(x, y, low_x, low_y, cell_m, nx, ny)
+                vx, vy = interpolate(table, ix, iy, ax, ay, 0), interpolate(table, ix, iy, ax, ay, 1)
+                speed = math.sqrt(vx * vx + vy * vy) + 1e-9
+                rising = step[s] < len(ramp)
+                share, calm = (ramp[step[s]], steady[step[s]]) if rising else (1.0, 1.0)
+                m = dt_s * max(speed, LEAST_MPS) * share
+                found = predict(
+                    filters[s],
+                    numbers,
+                    m,
+                    calm,
+                    interpolate(table, ix, iy, ax, ay, 2),
+                    interpolate(table, ix, iy, ax, ay, 3),
+                    interpolate(table, ix, iy, ax, ay, 4),
+                    0.0,
+                )
+                if mode[s] == STANDING:
+                    scale = still_m / math.sqrt(2.0 * rng.standard_gamma(2.0) / 4.0)
+                    dx, dy = scale * rng.standard_normal(), scale * rng.standard_normal()
+                    rel_v, rel_u = (dx * vx + dy * vy) / (speed * m) - 1.0, (dy * vx - dx * vy) / (speed * m)
+                elif rng.random() < slip:
+                    dx, dy = _free_move(rng, moves[s], known[s], weights, ticks, features, hidden, raw)
+                    rel_v, rel_u = (dx * vx + dy * vy) / (speed * m) - 1.0, (dy * vx - dx * vy) / (speed * m)
+                else:
+                    rel_v, rel_u = (
+                        found[0] + found[2] * _student(rng, found[6]),
+                        found[1] + found[3] * _student(rng, found[6]),
+                    )
+                    along, across = m * (1.0 + rel_v), m * rel_u
+                    dx, dy = (along * vx - across * vy) / speed, (along * vy + across * vx) / speed
+                update(filters[s], numbers, rel_v, rel_u, found, math.sqrt(dx * dx + dy * dy) < stand_m)
+            x, y = x + dx, y + dy
+            xy[s, 0], xy[s, 1] = x, y
+            for j in range(MEMORY - 1, 0, -1):
+                moves[s, j, 0], moves[s, j, 1] = moves[s, j - 1, 0], moves[s, j - 1, 1]
+            moves[s, 0, 0], moves[s, 0, 1] = dx / ticks, dy / ticks
+            known[s] = min(known[s] + 1, MEMORY)
+            step[s] += 1
+            path[t, s, 0], path[t, s, 1] = x, y
+            stood = math.sqrt(dx * dx + dy * dy) < stand_m
+            ix, iy, ax, ay = corner(x, y, low_x, low_y, cell_m, nx, ny)
+            if k < 0:
+                end = free_end_still if stood else free_end
+                for other in range(len(tables)):
+                    end = max(end, FREE_ENDS * interpolate(tables[other], ix, iy, ax, ay, 8 if stood else 7))
+            else:
+                end = interpolate(tables[k], ix, iy, ax, ay, 8 if mode[s] == STANDING else 7)
+            if rng.random() < end:
+                mode[s] = ARRIVED
+                if not ended[s]:
+                    ended[s], end_component[s] = True, component[s]
+                    end_xy[s, 0], end_xy[s, 1] = x, y
+            elif k < 0:
+                if rng.random() < join:
+                    component[s] = _choose(rng, x, y, origin_xy, near_m, shares, free, False)
+                    fresh_filter(filters[s], numbers)
+            else:
+                if mode[s] == STANDING:
+                    mode[s] = MOVING if rng.random() < interpolate(tables[k], ix, iy, ax, ay, 6) else STANDING
+                else:
+                    mode[s] = STANDING if rng.random() < interpolate(tables[k], ix, iy, ax, ay, 5) else MOVING
+                if rng.random() < leave:
+                    component[s], mode[s] = 0, MOVING
+        if going == 0:
+            for rest in range(t + 1, len(path)):
+                path[rest] = path[t]
             return
-        here = np.stack([rows.x[changed], rows.y[changed]], axis=1).astype(float)
-        rows.component[changed] = _pick(self.prior(here, hour), rng)
 
 
-@dataclass(slots=True)
-class _Rows:
-    """Paths on their way; one value per path."""
-
-    x: Array
-    y: Array
-    component: NDArray[np.int64]
-    pace: Array
-    eps_v: Array
-    eps_u: Array
-    pausing: NDArray[np.bool_]
-    ended: NDArray[np.bool_]
-    speed: Array
-
-    @classmethod
-    def of(cls, xy: NDArray[np.float64], hidden: Hidden) -> "_Rows":
-        """Copies: paths change as they go."""
-        none, still = np.zeros(len(xy), dtype=np.bool_), np.zeros(len(xy), dtype=np.float32)
-        floats = (xy[:, 0], xy[:, 1], hidden.pace, hidden.eps_v, hidden.eps_u)
-        x, y, pace, eps_v, eps_u = (np.array(values, dtype=np.float32) for values in floats)
-        return cls(x, y, hidden.component.copy(), pace, eps_v, eps_u, hidden.pausing.copy(), none, still)
-
-    @property
-    def parts(self) -> tuple[NDArray[Any], ...]:
-        """As ``stride`` takes them."""
-        return (self.x, self.y, self.component, self.pace, self.eps_v, self.eps_u, self.pausing, self.ended, self.speed)
-
-    def take(self, index: NDArray[np.int64]) -> "_Rows":
-        """Some of the rows."""
-        return _Rows(*(values[index] for values in self.parts))
-
-    def put(self, index: NDArray[np.int64], others: "_Rows") -> None:
-        """Write some of the rows back."""
-        for mine, theirs in zip(self.parts, others.parts, strict=True):
-            mine[index] = theirs
+def sample_walks(
+    model: WalkModel, walkers: Walkers, hour: float, day: int, ticks: int, more_ticks: int, rng: np.random.Generator
+) -> SampledWalks:
+    """Paths of ``ticks`` steps; who has not arrived by then is followed for ``more_ticks`` to see where they end."""
+    rows = len(walkers.xy)
+    path = np.empty((ticks + 1, rows, 2))
+    path[0] = walkers.xy
+    ended, end_xy, end_component = np.zeros(rows, dtype=np.bool_), np.zeros((rows, 2)), np.zeros(rows, dtype=np.int64)
+    _run(model, walkers, hour, day, False, ended, end_xy, end_component, path[1:], rng)
+    late = np.flatnonzero(~ended)
+    if len(late) and more_ticks:
+        rest = walkers.some(late)
+        parts = ended[late], end_xy[late], end_component[late]
+        _run(model, rest, hour, day, True, *parts, np.empty((more_ticks, len(late), 2)), rng)
+        ended[late], end_xy[late], end_component[late] = parts
+        still = ~parts[0]
+        end_xy[late[still]], end_component[late[still]] = rest.xy[still], rest.component[still]
+    elif len(late):
+        end_xy[late], end_component[late] = walkers.xy[late], walkers.component[late]
+    return SampledWalks(path.transpose(1, 0, 2), end_component, ended, end_xy)
 
 
-def _pick(shares: NDArray[np.float64], rng: np.random.Generator) -> NDArray[np.int64]:
-    """An index for each row of shares (S, K)."""
-    index = (rng.random((len(shares), 1)) > shares.cumsum(1)).sum(1)
-    return np.asarray(index.clip(max=shares.shape[1] - 1), dtype=np.int64)
+def _run(
+    model: WalkModel,
+    w: Walkers,
+    hour: float,
+    day: int,
+    until_end: bool,
+    ended: NDArray[np.bool_],
+    end_xy: Array,
+    end_component: NDArray[np.int64],
+    path: Array,
+    rng: np.random.Generator,
+) -> None:
+    g, s = model.grid, model.switches
+    shares, free = model.habits.by_origin(hour, day)
+    _walk(
+        rng,
+        model.tables,
+        (g.low_x, g.low_y, g.cell_m),
+        model.steps.packed,
+        model.ramp,
+        model.steady,
+        model.dt_s,
+        model.still_m,
+        model.stand_m,
+        s.packed,
+        model.set_off,
+        model.free.parts,
+        model.habits.origin_xy,
+        model.habits.near_m,
+        shares,
+        free,
+        until_end,
+        w.xy,
+        w.component,
+        w.mode,
+        w.step,
+        w.filters,
+        w.moves,
+        w.known,
+        ended,
+        end_xy,
+        end_component,
+        path,
+    )

@@ -1,149 +1,140 @@
-"""A model of one person's walks: the mixture of stochastic fields, and what walking adds to it.
+"""The walk model: stochastic vector fields towards destinations, a free walker, habits, and what walking adds to them.
 
-A walk unfolds in steps of ``dt_s``. Its walker has a field in mind (where to go: from the gate, at the start and the
-time of day), a pace of their own that stays, and noise along and across their way that keeps some of its value from
-step to step. They may pause, change their mind (rarely), and they end the walk where walks end. Time of day enters
-where it matters, in the choice; the fields themselves see the floor alone, so that few walks are enough to learn them.
+A walk unfolds in steps of ``dt_s``. Its walker follows one of K fields (one per destination) or walks freely; may stand
+for a while and go on where people do that; may leave the habits on the way and come back; and ends the walk where walks
+end. Fields see the floor alone; the time of day enters in the choice of the field. Plain numpy: no torch is needed to
+forecast. All positions inside of the model are relative to ``origin``.
 """
 
-import math
-from dataclasses import dataclass
+import hashlib
+from dataclasses import dataclass, fields
 
-import torch
-from torch import Tensor, nn
-from torch.nn.functional import logsigmoid
+import numpy as np
+from numpy.typing import NDArray
 
-from svfm_ros.config.forecast_config import WalkModelConfig
-from svfm_ros.config.svfm_config import ModelConfig
-from svfm_ros.errors import DataError
-from svfm_ros.forecasting.habits import CELLS
-from svfm_ros.svfm.fields import FieldNet, FieldParams, StackedMLP
+from svfm_ros.forecasting.floor_grid import FloorGrid
+from svfm_ros.forecasting.free_walker import FreeWalker
+from svfm_ros.forecasting.habits import Habits
 
-__all__ = ["FIRST_END", "ORIGINS", "Chain", "WalkModel"]
+__all__ = ["CHANNELS", "StepNumbers", "SwitchNumbers", "WalkModel"]
 
-_DAY_H = 24.0
-_END_UNITS = 16
-_PACE_REACH = 2.4  # the grid of paces spans this many standard deviations to both sides
-_REACH_M = 10.0  # floor to both sides of the middle, as long as no walks are known
-_RAMP_S = 1.2  # people who start from rest are at full speed after this, seconds
-_MAX_SPREAD, _FIRST_SPREAD = 0.35, 0.15
-ORIGINS = 24
-"""No more groups of starts than this have habits of their own."""
-FIRST_END = -3.0
-"""Logit of ending at any step, before training."""
+Array = NDArray[np.float64]
+
+CHANNELS = ("velocity_x", "velocity_y", "walks", "variance_along", "variance_across", "stop", "go", "end", "end_still")
+"""What a table holds at each node: velocity in m/s; how many walks it rests on; variances of the relative length and of
+the direction (radians) of a step; probabilities per step to stand still, to go on, to end while moving, to end while
+standing."""
 
 
 @dataclass(frozen=True, slots=True)
-class Chain:
-    """The numbers of the hidden chain that do not depend on where one is."""
+class StepNumbers:
+    """Numbers of the step density that hold everywhere (see ``field_step``)."""
 
-    ramp: Tensor  # (R,), log of the share of their speed that walkers reach in each of their first steps
-    steady: Tensor  # (R,), log of the share of the noise in these steps: people set off much alike
-    pace: Tensor  # (G,), log of the pace of each grid value
-    log_pace_weight: Tensor  # (G,)
-    keep_v: Tensor  # (), correlation of the noise along the way from one step to the next
-    keep_u: Tensor  # (), the same across
-    begin_v: Tensor  # (), spread of the noise along in the first step; from there it grows to one
-    begin_u: Tensor  # (), the same across
-    pause: Tensor  # (), probability of pausing in the next step
-    resume: Tensor  # (), probability of walking on after a step of a pause
-    switch: float  # probability of choosing anew
+    sensor_var: float  # variance of a move from the noise of two positions, m^2
+    pace_var: float  # of the relative pace, drawn once per walk
+    side_var: float  # of the direction's offset, drawn once per walk, rad^2
+    keep_along: float  # correlation of the noise from step to step
+    keep_across: float
+    nu: float  # degrees of freedom where a field rests on no walk
+    prior_walks: float  # walks that the prior spreads count for
+    prior_var_along: float
+    prior_var_across: float
+    nu_per_walk: float
+
+    @property
+    def packed(self) -> Array:
+        """As compiled code takes them (10,)."""
+        return np.array([getattr(self, f.name) for f in fields(self)])
 
 
-class WalkModel(nn.Module):
-    """Fields, gate, endings and chain; positions go in as metres."""
+@dataclass(frozen=True, slots=True)
+class SwitchNumbers:
+    """Probabilities per step of changing between habits and free walking."""
 
-    shift: Tensor  # (2,), middle of the walks, metres
-    low: Tensor  # (2,), lower left corner of the floor that walks covered, metres
-    high: Tensor  # (2,), upper right corner
-    habit_xy: Tensor  # (C, 2), where walks start, metres
-    habit_walks: Tensor  # (C,), how many start there; 0 where the row is not in use
-    habit_log: Tensor  # (C, CELLS, K), log of the share of each field by the hour
+    leave: float  # from a habit to free walking
+    join: float  # from free walking to a habit
+    free_end: float  # a free walk ends while moving
+    free_end_still: float  # and while standing
+    slip: float  # share of the moves of someone with a habit that are as free as a free walker's; the habit stays
 
-    def __init__(
-        self, config: WalkModelConfig, dt_s: float, shift: tuple[float, float] = (0.0, 0.0), seed: int = 0
-    ) -> None:
-        super().__init__()
-        if config.components < 1:
-            raise DataError(f"expected a number of components, got {config.components}")
-        if not 0.0 < dt_s < math.inf:
-            raise DataError(f"expected a time step above 0, got {dt_s}")
-        self.config, self.dt_s = config, float(dt_s)
-        generator = torch.Generator().manual_seed(seed)
-        k = config.components
-        self.fields = FieldNet(self._field_config(), generator)
-        self.ends = StackedMLP(k, [3, _END_UNITS, 1], "tanh", generator)
-        self.log_pace_spread = nn.Parameter(torch.tensor(-2.0))
-        self.raw_ramp = nn.Parameter(torch.full((max(1, round(_RAMP_S / dt_s)),), 2.0))
-        self.raw_steady = nn.Parameter(torch.full_like(self.raw_ramp, 1.0))
-        self.raw_keep = nn.Parameter(torch.tensor([0.5, 0.5]))  # along, across
-        self.raw_begin = nn.Parameter(torch.tensor([2.0, 2.0]))  # along, across
-        self.raw_pause = nn.Parameter(torch.tensor([-5.0, -1.0]))  # begin, leave
-        self.register_buffer("shift", torch.tensor(shift, dtype=torch.float32))
-        self.register_buffer("low", self.shift - _REACH_M)
-        self.register_buffer("high", self.shift + _REACH_M)
-        self.register_buffer("habit_xy", self.shift.repeat(ORIGINS, 1))
-        self.register_buffer("habit_walks", torch.eye(1, ORIGINS)[0])  # until walks are known, one origin for all
-        self.register_buffer("habit_log", torch.full((ORIGINS, CELLS, k), -math.log(k)))
+    @property
+    def packed(self) -> Array:
+        """As compiled code takes them (5,)."""
+        return np.array([getattr(self, f.name) for f in fields(self)])
 
-    def _field_config(self) -> ModelConfig:
-        c = self.config
-        return ModelConfig(
-            components=c.components,
-            hidden_layers=c.hidden_layers,
-            hidden_units=c.hidden_units,
-            activation="tanh",
-            max_speed=c.max_speed_mps / c.unit_m,
-            max_log_spread=_MAX_SPREAD,
-            first_log_spread=_FIRST_SPREAD,
-        )
 
-    def features(self, xy: Tensor) -> Tensor:
-        """Metres (..., 2) to what networks see."""
-        return (xy - self.shift) / self.config.unit_m
+@dataclass(frozen=True, slots=True)
+class WalkModel:
+    """All that forecasts and likelihoods need."""
 
-    def unit(self, xy: Tensor) -> FieldParams:
-        """All K fields at positions (B, 2), in metres per second: params of leading shape (B, K)."""
-        params: FieldParams = self.fields(self.features(xy))
-        u, v = params.sigma_u, params.sigma_v
-        if u is None or v is None:
-            raise DataError("expected stochastic fields")
-        return FieldParams(params.a.transpose(0, 1) * self.config.unit_m, u.T, v.T)
+    dt_s: float
+    origin: Array  # (2,), metres, subtracted from all positions
+    grid: FloorGrid
+    tables: NDArray[np.float32]  # (K, NX, NY, 9), see CHANNELS
+    ends_xy: Array  # (K, 2), middle of each field's destination
+    ramp: Array  # (R,), share of their speed that walkers reach in each of their first steps
+    steady: Array  # (R,), share of the spread in these steps
+    still_m: float  # standard deviation of a move while standing
+    stand_m: float  # shorter moves count as standing
+    steps: StepNumbers
+    switches: SwitchNumbers
+    habits: Habits
+    free: FreeWalker
+    set_off: Array  # (K,), probability per step that someone who arrived there sets off again
 
-    def log_prior(self, xy: Tensor, hour: Tensor) -> Tensor:
-        """Log pi (B, K) of where someone at positions (B, 2) goes at local hours (B,): the habits of nearby starts."""
-        near = -0.5 * torch.cdist(xy, self.habit_xy).square() / self.config.near_m**2  # (B, C)
-        near = torch.log_softmax(near.masked_fill(self.habit_walks == 0.0, -math.inf), dim=-1)
-        cell = torch.floor(hour * (CELLS / _DAY_H)).long() % CELLS
-        habits = self.habit_log[:, cell].transpose(0, 1)  # (B, C, K)
-        return torch.logsumexp(near.unsqueeze(-1) + habits, dim=1)
+    @property
+    def components(self) -> int:
+        """Number of fields, the free walker not counted."""
+        return len(self.tables)
 
-    def end_logit(self, xy: Tensor, speed_mps: Tensor) -> Tensor:
-        """Logit (B, K) of the walk ending at positions (B, 2) after a step at those speeds (B,)."""
-        if not self.config.ends:
-            return xy.new_full((len(xy), self.config.components), -30.0)
-        x = torch.cat((self.features(xy), speed_mps.unsqueeze(-1)), dim=-1)
-        out: Tensor = self.ends(x)[..., 0]
-        return out.T + FIRST_END
+    @property
+    def model_id(self) -> str:
+        """A short name that changes whenever a number does."""
+        digest = hashlib.blake2b(digest_size=6)
+        for name, x in sorted(self.arrays().items()):
+            digest.update(name.encode() + np.ascontiguousarray(x).tobytes())
+        return digest.hexdigest()
 
-    def chain(self) -> Chain:
-        """Probabilities per step."""
-        grid = torch.linspace(-_PACE_REACH, _PACE_REACH, self.config.paces, device=self.shift.device)
-        if self.config.paces == 1:
-            grid = torch.zeros_like(grid)
-        keep, begin = torch.tanh(self.raw_keep), torch.sigmoid(self.raw_begin)
-        pause = torch.sigmoid(self.raw_pause)
-        switch = -math.expm1(-self.config.switch_per_s * self.dt_s)
-        return Chain(
-            ramp=logsigmoid(self.raw_ramp),
-            steady=logsigmoid(self.raw_steady),
-            pace=grid * torch.exp(self.log_pace_spread),
-            log_pace_weight=torch.log_softmax(-0.5 * grid**2, dim=0),
-            keep_v=keep[0],
-            keep_u=keep[1],
-            begin_v=begin[0],
-            begin_u=begin[1],
-            pause=pause[0],
-            resume=pause[1],
-            switch=switch,
+    def arrays(self) -> dict[str, NDArray[np.generic]]:
+        """Everything as named arrays, for the model's file."""
+        grid = self.grid
+        return {
+            "dt_s": np.array([self.dt_s]),
+            "origin": self.origin,
+            "grid": np.array([grid.low_x, grid.low_y, grid.cell_m, grid.nx, grid.ny]),
+            "tables": self.tables,
+            "ends_xy": self.ends_xy,
+            "ramp": self.ramp,
+            "steady": self.steady,
+            "still": np.array([self.still_m, self.stand_m]),
+            "steps": self.steps.packed,
+            "switches": self.switches.packed,
+            "set_off": self.set_off,
+            **{f"habits.{name}": x for name, x in self.habits.arrays().items()},
+            **{f"free.{name}": x for name, x in self.free.arrays().items()},
+        }
+
+    @classmethod
+    def from_arrays(cls, x: dict[str, NDArray[np.generic]]) -> "WalkModel":
+        """The reverse of ``arrays``; shapes were checked by the reader of the file."""
+        low_x, low_y, cell_m, nx, ny = (float(v) for v in x["grid"])  # type: ignore[arg-type]
+        part = {
+            room: {k.split(".", 1)[1]: v for k, v in x.items() if k.startswith(f"{room}.")}
+            for room in ("habits", "free")
+        }
+        return cls(
+            dt_s=float(x["dt_s"][0]),
+            origin=np.asarray(x["origin"], dtype=float),
+            grid=FloorGrid(low_x, low_y, cell_m, int(nx), int(ny)),
+            tables=np.ascontiguousarray(x["tables"], dtype=np.float32),
+            ends_xy=np.asarray(x["ends_xy"], dtype=float),
+            ramp=np.asarray(x["ramp"], dtype=float),
+            steady=np.asarray(x["steady"], dtype=float),
+            still_m=float(x["still"][0]),
+            stand_m=float(x["still"][1]),
+            steps=StepNumbers(*(float(v) for v in x["steps"])),  # type: ignore[arg-type]
+            switches=SwitchNumbers(*(float(v) for v in x["switches"])),  # type: ignore[arg-type]
+            habits=Habits.from_arrays(part["habits"]),
+            free=FreeWalker.from_arrays(part["free"]),
+            set_off=np.asarray(x["set_off"], dtype=float),
         )

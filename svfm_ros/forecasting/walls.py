@@ -1,9 +1,8 @@
-"""Sampled paths and the walls of the map.
+"""Which sampled paths pass through walls of the map.
 
-The rule: a path that passes through a wall is drawn anew from the same start with the same field in mind, a few times
-at most; one that still does is kept. So the shares of the destinations stay what the model says (a wall does not veto a
-place), and paths use the doors. A step passes through a wall if the straight line between its ends touches a cell that
-is occupied; cells that are unknown are no walls.
+Paths that do are drawn again from the same start following the same field, a few times at most; one that still does is
+kept. So the shares of the destinations stay as the model gives them, and paths use the doors. A step passes through a
+wall if the straight line between its ends touches an occupied cell; cells that are unknown are no walls.
 """
 
 from dataclasses import dataclass
@@ -11,7 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from svfm_ros.forecasting.sampler_kernels import crossings
+from svfm_ros.compiled import kernel
 from svfm_ros.types import OccupancyGrid
 
 __all__ = ["Walls"]
@@ -19,9 +18,27 @@ __all__ = ["Walls"]
 _OCCUPIED = 0.65
 
 
+@kernel
+def _mark_crossing(occupied, cells_xy, looks, crossed):  # type: ignore[no-untyped-def]
+    """Mark in ``crossed`` (S,) the paths (S, K, 2), in cells, that touch an occupied cell anywhere."""
+    height, width = occupied.shape
+    for s in range(len(cells_xy)):
+        for k in range(cells_xy.shape[1] - 1):
+            x, y = cells_xy[s, k, 0], cells_xy[s, k, 1]
+            dx, dy = cells_xy[s, k + 1, 0] - x, cells_xy[s, k + 1, 1] - y
+            for look in range(looks):
+                share = look / looks
+                column, row = int(np.floor(x + share * dx)), int(np.floor(y + share * dy))
+                if 0 <= row < height and 0 <= column < width and occupied[row, column]:
+                    crossed[s] = True
+                    break
+            if crossed[s]:
+                break
+
+
 @dataclass(frozen=True, slots=True)
 class Walls:
-    """Occupied cells of a map, ready to be asked about paths."""
+    """Occupied cells of a map."""
 
     occupied: NDArray[np.bool_]  # (H, W)
     grid: OccupancyGrid
@@ -40,5 +57,5 @@ class Walls:
         # One look per cell and step is enough for lines: walls are at least a cell thick.
         looks = int(np.ceil(np.abs(step).max(initial=0.0))) + 1
         crossed = np.zeros(len(xy), dtype=np.bool_)
-        crossings(self.occupied, local, looks, crossed)
+        _mark_crossing(self.occupied, local, looks, crossed)
         return crossed

@@ -75,8 +75,8 @@ def wandering_index(
     for n, walk in enumerate(walks):
         begun = int(walk.stamps_ns[0])
         found = forecaster.forecast(walk.xy[0], begun, horizon_s=1.0, samples=samples, seed=seed + n)
-        unknown += not found.known
-        if found.known:
+        unknown += found.entropy is None
+        if found.entropy is not None:
             stamps.append(begun)
             entropies.append(found.entropy)
     if not stamps:

@@ -59,9 +59,9 @@ class ForecastNode(ConfiguredNode[ForecastNodeConfig]):
             "forecast_node", ForecastNodeConfig, live_sections=LIVE_SECTIONS["forecast_node"], **node_options
         )
         config = self.config
-        device = check_device_name(config.device)
+        self._device = check_device_name(config.device)
         places = load_places(Path(config.places).expanduser()) if config.places else None
-        self._live = LiveForecaster(config.recorder, places, device)
+        self._live = LiveForecaster(config.recorder, places)
         self._model_path, self._model_folder = "", _model_folder(config)
         self._rate_meter, self._durations, self._rate_limit = RateMeter(), DurationStatistics(), RateLimit()
         self._poses: deque[_ReceivedPose] = deque(maxlen=_MAX_WAITING)
@@ -241,7 +241,7 @@ class ForecastNode(ConfiguredNode[ForecastNodeConfig]):
                 "model_walks": model.file.footprints.walks if model else 0,
                 "model_path": self._model_path,
                 "models_refused": self._refused_models,
-                "device": self._live.device,
+                "device": self._device,
                 "pose_rate_hz": self._rate_meter.hz,
                 "forecasts": self._forecasts,
                 "poses_skipped": self._skipped,

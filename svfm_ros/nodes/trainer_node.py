@@ -77,9 +77,9 @@ class TrainerNode(ConfiguredNode[TrainerNodeConfig]):
         """Announce the model of an earlier run; in a thread of its own, because reading it may take seconds."""
         try:
             if self._model is not None and self._model.exists():
-                from svfm_ros.forecasting.table_file import open_model
+                from svfm_ros.forecasting.model_file import load_walk_model
 
-                file = open_model(self._model)
+                file = load_walk_model(self._model)
                 self._learned = int(file.metrics.get("walks_seen", 0))
                 self._announce(file.model_id, self._learned, file.metrics.get("held_out_nll"))
         except SvfmError as error:
@@ -136,10 +136,8 @@ class TrainerNode(ConfiguredNode[TrainerNodeConfig]):
             model=str(self._model),
             places=str(Path(config.places).expanduser()) if config.places else "",
             resident=config.resident,
-            held_out_share=config.held_out_share,
             slack=config.slack,
             niceness=config.niceness,
-            device=config.device,
             windows=config.windows,
             fields=config.fields,
             training=config.training,
@@ -195,7 +193,6 @@ class TrainerNode(ConfiguredNode[TrainerNodeConfig]):
             {
                 "state": state.state,
                 "step": f"{state.step} of {state.steps}",
-                "training_loss": state.loss,
                 "walks": self._walks,
                 "walks_learned": self._learned,
                 "trainings": state.trainings,

@@ -8,7 +8,6 @@ if TYPE_CHECKING:
     from svfm_ros.config.forecast_config import ForecastConfig
     from svfm_ros.forecasting.forecaster import Forecaster
     from svfm_ros.forecasting.model_file import WalkModelFile
-    from svfm_ros.forecasting.table_file import ForecastFile
     from svfm_ros.types import OccupancyGrid
 
 __all__ = ["forecaster_of", "open_forecaster"]
@@ -17,21 +16,21 @@ __all__ = ["forecaster_of", "open_forecaster"]
 def open_forecaster(
     model: Path, config: "ForecastConfig", places: Path | None = None, grid: "OccupancyGrid | None" = None
 ) -> "Forecaster":
-    """By the model's tables, which are there seconds before its networks would be."""
-    from svfm_ros.forecasting.table_file import open_model
+    """The forecaster of a model's file."""
+    from svfm_ros.forecasting.model_file import load_walk_model
 
-    return forecaster_of(open_model(model), config, places, grid)
+    return forecaster_of(load_walk_model(model), config, places, grid)
 
 
 def forecaster_of(
-    file: "ForecastFile | WalkModelFile",
+    file: "WalkModelFile",
     config: "ForecastConfig",
     places: Path | None = None,
     grid: "OccupancyGrid | None" = None,
 ) -> "Forecaster":
-    """Asks in the model's own frame; without a file of places, those that travel with the model."""
+    """A forecaster in the model's own frame; without a file of places, with those that the model's file holds."""
     from svfm_ros.forecasting.forecaster import Forecaster
-    from svfm_ros.forecasting.model_places import places_from
+    from svfm_ros.forecasting.model_file import places_from
     from svfm_ros.walks.places import load_places
 
     known = load_places(places) if places else places_from(file.metrics)

@@ -1,8 +1,8 @@
 """One training in a process of its own; ``python -m svfm_ros.pipeline.training_job`` reads its task from stdin.
 
-It learns from the store's placed walks, judges the new model and the old one on walks that neither has seen, and puts
-the new one in the old one's place, in one step, only when it is no worse. What happens is told in lines of JSON.
-Whoever is killed at whatever moment, the file is a whole model. No ROS in here.
+It learns from the store's placed walks and replaces the model file in one step, unless the model in use describes the
+walks that it has not seen better than the new one does with these walks left out. Events are written as lines of JSON.
+Killed at any moment, the process leaves a whole model file behind.
 """
 
 import contextlib
@@ -13,19 +13,16 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO
 
-from svfm_ros.config.forecast_config import PathTrainConfig, WalkModelConfig
+from svfm_ros.config.forecast_config import WalkModelConfig, WalkTrainConfig
 from svfm_ros.config.options import check, from_mapping, option
 from svfm_ros.config.walk_config import PlacesConfig, WindowsConfig
 from svfm_ros.errors import DataError, SvfmError
 
 if TYPE_CHECKING:
     from svfm_ros.forecasting.model_file import WalkModelFile
-    from svfm_ros.types import Places, Walk, WalkWindows
-    from svfm_ros.walks.windows import WalkSplit
+    from svfm_ros.types import Walk
 
-__all__ = ["Task", "main", "train"]
-
-_PROGRESS_EVERY = 5  # steps
+__all__ = ["EventWriter", "Task", "main", "train"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,77 +33,63 @@ class Task:
     model: str = option("", "file of the model")
     places: str = option("", "places.yaml with names, or nothing")
     resident: str = option("", "whose walks; empty: everyone's")
-    held_out_share: float = option(0.2, "share of the walks to judge by", low=0.05, high=0.5)
-    slack: float = option(0.02, "this much worse is no worse, nats per step", low=0.0)
-    niceness: int = option(19, "how far to stand back", low=0, high=19)
-    device: str = option("cpu", "where to train: auto, cpu or cuda:N")
+    slack: float = option(0.02, "this much worse on new walks is no worse, nats per step", low=0.0)
+    niceness: int = option(19, "how much the process gives way to others", low=0, high=19)
     windows: WindowsConfig = field(default_factory=WindowsConfig)
     fields: WalkModelConfig = field(default_factory=WalkModelConfig)
-    training: PathTrainConfig = field(default_factory=PathTrainConfig)
+    training: WalkTrainConfig = field(default_factory=WalkTrainConfig)
     found: PlacesConfig = field(default_factory=PlacesConfig)
 
     def __post_init__(self) -> None:
         check(self)
 
 
-class Teller:
-    """Lines of JSON to whoever started this; when they are gone there is no one left to work for."""
+class EventWriter:
+    """Lines of JSON to the process that started this one; ends this process when that one has gone."""
 
     def __init__(self, out: TextIO) -> None:
         self._out = out
         self._parent = os.getppid()
 
-    def tell(self, event: str, **figures: Any) -> None:
+    def write(self, event: str, **figures: Any) -> None:
         """One line."""
         if os.getppid() != self._parent:
             raise SystemExit(0)
         self._out.write(json.dumps({"event": event, **figures}) + "\n")
         self._out.flush()
 
-    def progress(self, step: int, loss: float) -> None:
-        """As training calls it."""
-        if step % _PROGRESS_EVERY == 0:
-            self.tell("progress", step=step, loss=loss)
+    def progress(self, done: int, total: int) -> None:
+        """As ``learn`` calls it."""
+        self.write("progress", step=done, steps=total)
 
 
-def train(task: Task, teller: Teller) -> None:
-    """Learn, judge, and replace the model if that does not make things worse."""
-    from svfm_ros.forecasting.fit import as_batch, held_out_nll, train_paths
-    from svfm_ros.forecasting.model_file import Footprints, WalkModelFile, save_walk_model
-    from svfm_ros.forecasting.table_file import open_model
-    from svfm_ros.svfm.torch_device import pick_device
-    from svfm_ros.walks.windows import make_windows, split_by_walk
+def train(task: Task, events: EventWriter) -> None:
+    """Learn, compare, and replace the model unless that makes forecasts worse."""
+    from svfm_ros.forecasting.model_file import save_walk_model
+    from svfm_ros.pipeline.learn import LearnConfig, learn
+    from svfm_ros.walks.places import load_places
 
     walks = _walks(task)
-    windows = make_windows(walks, task.windows, _frame(task))
-    split = split_by_walk(windows, task.held_out_share)
-    judged = as_batch(split.held_out, _ended(split.held_out))
-    old = _old(task, split)
-    teller.tell("begin", walks=len(walks), held_out=len(split.held_out), steps=task.training.steps)
-    trained = train_paths(
-        as_batch(split.train),
-        windows.dt_s,
-        task.fields,
-        task.training,
-        progress=teller.progress,
-        device=pick_device(task.device),
-    )
-    new_nll = held_out_nll(trained.model, judged)
-    old_nll = None if old is None else held_out_nll(old.model, judged)
-    places = _places(task, walks, old)
-    metrics = {
-        "held_out_nll": new_nll,
-        "training_nll": trained.nll,
-        "walks_seen": len(walks),
-        **_as_data(places),
-    }
-    new = WalkModelFile(trained.model, Footprints.of(split.train), windows.frame, windows.time_zone, metrics)
-    accepted = old_nll is None or new_nll <= old_nll + task.slack
+    old = _old(task)
+    events.write("begin", walks=len(walks))
+    named = load_places(Path(task.places)) if task.places else None
+    config = LearnConfig(task.windows, task.fields, task.training, task.found)
+    learned = learn(walks, config, places=named or _known_places(old), frame=_frame(task), progress=events.progress)
+    new_nll, old_nll = _compared(walks, old, config)
+    accepted = old_nll is None or new_nll is None or new_nll <= old_nll + task.slack
     if accepted:
-        save_walk_model(Path(task.model), new)
-        open_model(Path(task.model))  # puts tables beside it: whoever forecasts with it then needs no torch
-    figures = {"held_out_nll": new_nll, "old_nll": old_nll, "training_nll": trained.nll, "seconds": trained.seconds}
-    teller.tell("done", accepted=accepted, model_id=new.model_id, walks=len(walks), places=len(places), **figures)
+        save_walk_model(Path(task.model), learned.file)
+    events.write(
+        "done",
+        accepted=accepted,
+        model_id=learned.file.model_id,
+        walks=len(walks),
+        places=len(learned.file.metrics["places"]),
+        held_out_nll=learned.left_out_nll,
+        new_nll=new_nll,
+        old_nll=old_nll,
+        seconds=learned.seconds,
+    )
 
 
 def _walks(task: Task) -> "list[Walk]":
@@ -115,7 +98,7 @@ def _walks(task: Task) -> "list[Walk]":
     store = WalkStore.open(Path(task.store))
     walks = list(store.placed_walks(task.resident or None))
     if len(walks) < 2:
-        raise DataError(f"expected two or more walks with a place in the house, got {len(walks)} of {len(store)}")
+        raise DataError(f"expected two or more walks with a pose in the house, got {len(walks)} of {len(store)}")
     return walks
 
 
@@ -125,40 +108,42 @@ def _frame(task: Task) -> str:
     return WalkStore.open(Path(task.store)).frame
 
 
-def _ended(windows: "WalkWindows") -> Any:
-    """All rows count as ended at their end: the judge must be the same for both models."""
-    import numpy as np
-
-    return np.ones(len(windows), dtype=np.bool_)
-
-
-def _old(task: Task, split: "WalkSplit") -> "WalkModelFile | None":
-    """The model in use, if it can be compared; one that cannot be read, or of another tick, is replaced."""
+def _old(task: Task) -> "WalkModelFile | None":
+    """The model in use, if it can be compared; one that cannot be read, or of another time step, is replaced."""
     from svfm_ros.forecasting.model_file import load_walk_model
 
     try:
         old = load_walk_model(Path(task.model))
     except SvfmError:
         return None
-    return old if old.model.dt_s == split.train.dt_s and old.time_zone == split.train.time_zone else None
+    return old if old.model.dt_s == task.windows.dt_s and old.time_zone == task.windows.time_zone else None
 
 
-def _places(task: Task, walks: "list[Walk]", old: "WalkModelFile | None") -> "Places":
-    """Named places first, then those known before, then new ones."""
-    from svfm_ros.forecasting.model_places import places_from
-    from svfm_ros.walks.places import find_places_of_walks, load_places
+def _known_places(old: "WalkModelFile | None") -> Any:
+    from svfm_ros.forecasting.model_file import places_from
 
-    known = load_places(Path(task.places)) if task.places else places_from(old.metrics if old else {})
-    return find_places_of_walks(walks, known, task.found)
+    return None if old is None else places_from(old.metrics)
 
 
-def _as_data(places: "Places") -> dict[str, Any]:
-    from svfm_ros.forecasting.model_places import places_to
+def _compared(walks: "list[Walk]", old: "WalkModelFile | None", config: Any) -> "tuple[float | None, float | None]":
+    """NLL per step on the walks that the old model has not seen: of a model learnt without them, and of the old one.
 
-    return places_to(places)
+    Both are None where there is nothing to compare.
+    """
+    from svfm_ros.pipeline.learn import learn, nll_per_step
+    from svfm_ros.pipeline.walk_input import fingerprint
+
+    if old is None:
+        return None, None
+    seen = set(old.footprints.names)
+    unseen = [w for w in walks if fingerprint(w) not in seen]
+    rest = [w for w in walks if fingerprint(w) in seen]
+    if not unseen or len(rest) < 2:
+        return None, None
+    return nll_per_step(learn(rest, config).file, unseen), nll_per_step(old, unseen)
 
 
-def _stand_back(niceness: int) -> None:
+def _give_way(niceness: int) -> None:
     """Live nodes come first: their answers are due within milliseconds, a model within minutes."""
     os.nice(niceness)
     with contextlib.suppress(OSError, AttributeError):  # where the system has no such thing
@@ -167,13 +152,13 @@ def _stand_back(niceness: int) -> None:
 
 def main() -> int:
     """Do the task on standard input."""
-    teller = Teller(sys.stdout)
+    events = EventWriter(sys.stdout)
     try:
         task = from_mapping(Task, json.load(sys.stdin))
-        _stand_back(task.niceness)
-        train(task, teller)
+        _give_way(task.niceness)
+        train(task, events)
     except SvfmError as error:
-        teller.tell("failed", reason=str(error))
+        events.write("failed", reason=str(error))
         return 2
     return 0
 

@@ -8,8 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from svfm_ros.clock import hours_of_day
+from svfm_ros.forecasting.fit.grouping import group_points
 from svfm_ros.forecasting.forecaster import Forecaster
-from svfm_ros.forecasting.grouping import group_points
 from svfm_ros.types import Forecast, Walk
 
 __all__ = ["POINTS", "HourForecast", "Start", "forecasts_by_hour"]

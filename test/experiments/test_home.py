@@ -17,13 +17,13 @@ def house():
 
 
 def test_the_protocol_goes_equally_often_to_each_place(house):
-    windows = task_windows(HomeTask("protocol", 12, 0, 1, 10.5), house)
+    windows = task_windows(HomeTask("protocol", 12, 0, 10.5), house)
     ends = house.places.assign(windows.end_xy)
     assert [int((ends == house.places.names.index(p.name)).sum()) for p in targets(house)] == [3, 3, 3, 3]
 
 
 def test_half_of_the_walks_are_at_night_and_those_go_to_landing_or_kitchen(house):
-    windows = task_windows(HomeTask("day and night", 320, 0, 1, 14.0), house)
+    windows = task_windows(HomeTask("day and night", 320, 0, 14.0), house)
     night = at_night(windows.start_hour)
     assert len(windows) == pytest.approx(320, abs=20)
     assert night.mean() == pytest.approx(0.5, abs=0.06)
@@ -52,7 +52,7 @@ def test_labels_say_the_shares(house):
 
 
 def test_a_single_field_walks_one_path_whatever_the_seed_and_a_mixture_many(house):
-    task = HomeTask("protocol", 12, 0, 15, 10.5, (2.0,))
+    task = HomeTask("protocol", 12, 0, 10.5, (2.0,))
     single, learnt = learn_paper_model(PaperTask(task, "A-VF", 5)), learn_home(task)
     mixture = learn_paper_model(PaperTask(task, "SVFM", 30))
     for one in single.answers:

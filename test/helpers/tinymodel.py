@@ -35,16 +35,9 @@ def fill_store(path, made):
 @cache
 def tiny_file():
     """A model file with its place inside."""
-    from svfm_ros.config.forecast_config import PathTrainConfig, WalkModelConfig
-    from svfm_ros.forecasting.fit import as_batch, train_paths
-    from svfm_ros.forecasting.model_file import Footprints, WalkModelFile
-    from svfm_ros.forecasting.model_places import places_to
-    from svfm_ros.walks.windows import make_windows
+    from svfm_ros.pipeline.learn import learn
 
-    windows = make_windows(walks())
-    config = WalkModelConfig(hidden_units=8, paces=1)
-    trained = train_paths(as_batch(windows), windows.dt_s, config, PathTrainConfig(steps=20))
-    return WalkModelFile(trained.model, Footprints.of(windows), metrics=places_to(Places((KITCHEN,))))
+    return learn(walks(), places=Places((KITCHEN,))).file
 
 
 def save_tiny(path):
@@ -54,13 +47,5 @@ def save_tiny(path):
     return path
 
 
-def quick_task(store, model, steps=5):
-    from svfm_ros.config.forecast_config import PathTrainConfig, WalkModelConfig
-
-    return Task(
-        store=str(store),
-        model=str(model),
-        niceness=0,
-        fields=WalkModelConfig(hidden_units=8, paces=1),
-        training=PathTrainConfig(steps=steps),
-    )
+def quick_task(store, model):
+    return Task(store=str(store), model=str(model), niceness=0)

@@ -133,8 +133,9 @@ def test_bad_input_is_refused_in_one_sentence(listener, parameter, value, messag
 
 
 def test_a_forecast_survives_the_wire():
-    from svfm_ros.forecasting.forecaster import Forecaster
     from svfm_ros.forecasting.model_places import places_from
+
+    from svfm_ros.forecasting.forecaster import Forecaster
 
     places = places_from(tiny_file().metrics)
     forecast = Forecaster(tiny_file(), places).forecast((0.0, 0.0), START_NS)
@@ -146,8 +147,9 @@ def test_a_forecast_survives_the_wire():
 
 
 def test_another_node_receives_forecasts(listener):
-    from svfm_ros.forecasting.forecaster import Forecaster
     from svfm_ros.forecasting.model_places import places_from
+
+    from svfm_ros.forecasting.forecaster import Forecaster
 
     places = places_from(tiny_file().metrics)
     forecast = Forecaster(tiny_file(), places).forecast((0.0, 0.0), START_NS)

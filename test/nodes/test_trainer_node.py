@@ -14,16 +14,15 @@ from std_srvs.srv import Trigger
 from tinymodel import fill_store, quick_task, walks
 
 from svfm_ros.errors import DataError, SvfmError
-from svfm_ros.forecasting.model_file import load_walk_model
-from svfm_ros.forecasting.model_places import places_from
+from svfm_ros.forecasting.model_file import load_walk_model, places_from
 from svfm_ros.nodes.messages import convert
 from svfm_ros.nodes.trainer_node import TrainerNode
-from svfm_ros.pipeline.training_job import Teller, train
+from svfm_ros.pipeline.training_job import EventWriter, train
 from svfm_ros.walks.walk_store import WalkStore
 
 pytestmark = pytest.mark.ros
 
-QUICK = ["min_walks:=8", "min_new_walks:=4", "min_interval_s:=0.0", "niceness:=0", "training.steps:=5"]
+QUICK = ["min_walks:=8", "min_new_walks:=4", "min_interval_s:=0.0", "niceness:=0"]
 QUICK += ["fields.hidden_units:=8", "fields.paces:=1", "slack:=100.0"]
 
 
@@ -66,26 +65,40 @@ def test_it_learns_at_start_again_with_new_walks_and_when_asked(start, listener,
     assert "Traceback" not in err
 
 
-def test_a_worse_model_is_not_used(tmp_path):
-    fill_store(tmp_path / "walks", walks(12))
+def test_a_model_that_forecasts_new_walks_worse_is_not_used(tmp_path):
+    """The model in use has seen many walks, the store holds two of them and new ones: two tell less than many."""
     model = tmp_path / "model.pt"
-    train(quick_task(tmp_path / "walks", model, steps=60), Teller(io.StringIO()))
+    fill_store(tmp_path / "many", walks(20))
+    train(quick_task(tmp_path / "many", model), EventWriter(io.StringIO()))
     good = load_walk_model(model)
+    fill_store(tmp_path / "walks", [*walks(2), *walks(4, seed=1, first=30)])
     told = io.StringIO()
-    train(quick_task(tmp_path / "walks", model, steps=1), Teller(told))
+    train(quick_task(tmp_path / "walks", model), EventWriter(told))
     done = json.loads(told.getvalue().splitlines()[-1])
     assert done["event"] == "done"
     assert not done["accepted"]
-    assert done["held_out_nll"] > done["old_nll"]
+    assert done["new_nll"] > done["old_nll"]
     assert load_walk_model(model).model_id == good.model_id
     (place,) = places_from(good.metrics)
     assert place.xy == pytest.approx([4.0, 0.0], abs=0.1)
 
 
+def test_a_model_trained_live_knows_its_walks_and_is_scored_on_others_alone(tmp_path, capsys):
+    from svfm_ros.cli.main import main
+
+    model = tmp_path / "model.pt"
+    fill_store(tmp_path / "walks", walks(12))
+    train(quick_task(tmp_path / "walks", model), EventWriter(io.StringIO()))
+    fill_store(tmp_path / "all", [*walks(12), *walks(3, seed=1, first=40)])
+    assert main(["evaluate", "--model", str(model), str(tmp_path / "all"), "--samples", "20", "--json"]) == 0
+    got = json.loads(capsys.readouterr().out)
+    assert (got["walks"], got["walks_trained_on"], got["relearnt"]) == (3, 12, False)
+
+
 def test_walks_without_a_place_are_not_learned(tmp_path):
     WalkStore.create(tmp_path / "walks").add_all(walks(5))
-    with pytest.raises(DataError, match="expected two or more walks with a place in the house, got 0 of 5"):
-        train(quick_task(tmp_path / "walks", tmp_path / "m.pt"), Teller(io.StringIO()))
+    with pytest.raises(DataError, match="expected two or more walks with a pose in the house, got 0 of 5"):
+        train(quick_task(tmp_path / "walks", tmp_path / "m.pt"), EventWriter(io.StringIO()))
 
 
 def test_without_a_store_it_says_so_and_goes_on(start, listener):

@@ -43,7 +43,7 @@ def test_bags_become_walks_in_one_frame_and_a_model(
     bags: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     model = tmp_path / "model.pt"
-    got, said = answer(capsys, "train", bags / "home", bags / "stranger", "--out", model, "--steps", 2)
+    got, said = answer(capsys, "train", bags / "home", bags / "stranger", "--out", model)
     assert got["walks"] == COUNT
     assert [r["name"] for r in got["refused"]] == [r.split(": ")[1] for r in said.splitlines()]
     assert len(got["refused"]) == 1
@@ -69,6 +69,6 @@ def test_recordings_need_a_house_to_be_judged_in(
     bags: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     walks = bags / "home" / "walks.csv"
-    answer(capsys, "train", walks, "--out", tmp_path / "model.pt", "--steps", 2)
+    answer(capsys, "train", walks, "--out", tmp_path / "model.pt")
     assert main(["evaluate", "--model", str(tmp_path / "model.pt"), str(bags / "stranger")]) == 2
     assert "--map" in capsys.readouterr().err

@@ -44,7 +44,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     save_places(house.places, folder / "places.yaml")
     assert main(["store", store, "--import", str(folder / "walks.csv"), "--resident", NAME]) == 0
     model, places = str(folder / "model.pt"), str(folder / "places.yaml")
-    trained = main(["train", store, "--out", model, "--steps", "10", "--places", places, "--time-zone", ZONE])
+    trained = main(["train", store, "--out", model, "--places", places, "--time-zone", ZONE])
     assert trained == 0
     page = str(folder / "report.html")
     assert main(["report", "--store", store, "--model", model, "--map", str(MAP), "--out", page]) == 0

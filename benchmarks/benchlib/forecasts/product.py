@@ -7,14 +7,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from benchlib.forecasts.questions import Question
-from svfm_ros.config.forecast_config import ForecastConfig, PathTrainConfig, WalkModelConfig
+from svfm_ros.config.forecast_config import ForecastConfig, WalkModelConfig, WalkTrainConfig
 from svfm_ros.config.walk_config import WindowsConfig
 from svfm_ros.errors import DataError
-from svfm_ros.forecasting.fit import as_batch, held_out_nll, train_paths
 from svfm_ros.forecasting.forecaster import Forecaster
-from svfm_ros.forecasting.model_file import Footprints, WalkModelFile
+from svfm_ros.forecasting.model_file import WalkModelFile
+from svfm_ros.pipeline.learn import LearnConfig, learn, nll_per_step
 from svfm_ros.types import Forecast, Places, Walk, WalkWindows
-from svfm_ros.walks.windows import make_windows
 
 __all__ = ["Product", "ProductOptions", "as_walks", "home_options", "open_scene_options", "train_product"]
 
@@ -27,31 +26,28 @@ class ProductOptions:
 
     windows: WindowsConfig = field(default_factory=WindowsConfig)
     model: WalkModelConfig = field(default_factory=WalkModelConfig)
-    training: PathTrainConfig = field(default_factory=PathTrainConfig)
+    training: WalkTrainConfig = field(default_factory=WalkTrainConfig)
+    walks_end: bool = True  # False for tracks that leave a scene
 
     def on(self, windows: WalkWindows) -> "ProductOptions":
         """The same on the time step and in the time zone of these walks."""
         return replace(self, windows=replace(self.windows, dt_s=windows.dt_s, time_zone=windows.time_zone))
 
 
-def home_options(quick: bool = False) -> ProductOptions:
-    """Options for walks of a resident: the defaults, or a short training to try things out."""
-    return ProductOptions(training=PathTrainConfig(steps=100) if quick else PathTrainConfig())
+def home_options() -> ProductOptions:
+    """Options for walks of a resident: the defaults."""
+    return ProductOptions()
 
 
-def open_scene_options(quick: bool = False) -> ProductOptions:
+def open_scene_options() -> ProductOptions:
     """Options for tracks of people who enter and leave a scene while walking: none of them ends where it stops."""
-    scene = WalkModelConfig(unit_m=2.0, group_m=2.0, near_m=1.5, sensor_m=0.02, switch_per_s=0.05, ends=False)
-    return ProductOptions(model=scene, training=PathTrainConfig(steps=40 if quick else 100))
+    return ProductOptions(model=WalkModelConfig(group_m=2.0, near_m=1.5), walks_end=False)
 
 
 def train_product(walks: Sequence[Walk], options: ProductOptions, start: WalkModelFile | None = None) -> WalkModelFile:
     """Train on these walks, going on from ``start`` if given: the one way in which the benchmarks get a model."""
-    windows = make_windows(walks, options.windows)
-    ended = None if options.model.ends else np.zeros(len(windows), dtype=np.bool_)
-    old = None if start is None else start.model
-    trained = train_paths(as_batch(windows, ended), windows.dt_s, options.model, options.training, start=old)
-    return WalkModelFile(trained.model, Footprints.of(windows), windows.frame, windows.time_zone)
+    config = LearnConfig(options.windows, options.model, options.training, walks_end=options.walks_end)
+    return learn(walks, config, go_on_from=start).file
 
 
 def as_walks(windows: WalkWindows) -> list[Walk]:
@@ -114,5 +110,5 @@ class Product:
 
     def step_nll(self, walks: WalkWindows) -> Array:
         """Minus the log density of each walk's steps given those before, nats per step ``(N,)``."""
-        model = self.forecaster.file.model
-        return np.array([held_out_nll(model, as_batch(walks.select([n]))) for n in range(len(walks))])
+        file, end = self.forecaster.file, self.options.walks_end
+        return np.array([nll_per_step(file, as_walks(walks.select([n])), end) for n in range(len(walks))])

@@ -79,10 +79,9 @@ class LiveForecaster:
     ``load_model`` may be called from another thread than the other methods: the model is swapped between forecasts.
     """
 
-    def __init__(self, recorder: RecorderConfig, places: Places | None = None, device: str = "cpu") -> None:
+    def __init__(self, recorder: RecorderConfig, places: Places | None = None) -> None:
         self._walk_so_far = WalkSoFar(recorder)
-        self._places, self._device = places, device
-        self.device = device  # that of the model in use once there is one
+        self._places = places
         self._lock = threading.Lock()
         self._forecaster: Forecaster | None = None
         self._raster: DensityRaster | None = None
@@ -106,17 +105,15 @@ class LiveForecaster:
     def load_model(self, path: Path, config: ForecastConfig) -> "Forecaster":
         """Read a model, run it once so that everything is compiled, and use it from the next forecast on."""
         from svfm_ros.forecasting.forecaster import Forecaster
-        from svfm_ros.forecasting.model_places import places_from
-        from svfm_ros.forecasting.table_file import ForecastFile, open_model
+        from svfm_ros.forecasting.model_file import load_walk_model, places_from
 
-        file = open_model(path, self._device)
+        file = load_walk_model(path)
         places = self._places if self._places is not None else places_from(file.metrics)
         forecaster = Forecaster(file, places, dataclasses.replace(config, frame=file.frame))
         raster = DensityRaster.around(file.footprints.xy, config.cell_m)
         raster.draw(forecaster.warm_up().samples_xy)
         with self._lock:
             self._forecaster, self._raster, self._map_is_new = forecaster, raster, True
-        self.device = "cpu" if isinstance(file, ForecastFile) else str(file.model.shift.device)
         return forecaster
 
     def set_config(self, config: ForecastConfig) -> None:

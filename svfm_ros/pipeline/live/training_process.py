@@ -26,7 +26,6 @@ class TrainingState:
     state: str = "idle"  # or: training
     step: int = 0
     steps: int = 0
-    loss: float = float("nan")
     walks: int = 0
     trainings: int = 0  # completed
     accepted: int = 0  # models that were not worse than the one before
@@ -61,7 +60,7 @@ class TrainingProcess:
         with self._lock:
             if self._closed or self._state.state == "training":
                 return False
-            self._change(state="training", step=0, loss=float("nan"), problem="")
+            self._change(state="training", step=0, problem="")
         threading.Thread(target=self._follow, args=[task], name="training", daemon=True).start()
         return True
 
@@ -124,9 +123,9 @@ class TrainingProcess:
             return str(event["reason"])
         with self._lock:
             if kind == "begin":
-                self._change(walks=event["walks"], steps=event["steps"])
+                self._change(walks=event["walks"])
             elif kind == "progress":
-                self._change(step=event["step"], loss=event["loss"])
+                self._change(step=event["step"], steps=event["steps"])
             elif kind == "done":
                 accepted = self._state.accepted + bool(event["accepted"])
                 self._change(trainings=self._state.trainings + 1, accepted=accepted, held_out_nll=event["held_out_nll"])

@@ -9,15 +9,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from svfm_ros.errors import DataError
-from svfm_ros.forecasting import habits
-from svfm_ros.forecasting.habits import CELLS, shares_by_hour
+from svfm_ros.forecasting.fit import hour_shares
+from svfm_ros.forecasting.fit.hour_shares import shares_by_hour
+from svfm_ros.forecasting.habits import CELLS
 
 
 def by_hand(cell: np.ndarray, choice: np.ndarray, base: np.ndarray, cells: int) -> np.ndarray:
     """Every set of changes, one by one."""
-    alpha = habits._CONCENTRATION * base / base.sum()
+    alpha = hour_shares._CONCENTRATION * base / base.sum()
     total, mean = 0.0, np.zeros((cells, len(base)))
-    for changes in habits._CHANGES:
+    for changes in hour_shares._CHANGES:
         rate = changes / cells
         for borders in itertools.product((0, 1), repeat=cells):
             cut = [i for i, there in enumerate(borders) if there] or [0]

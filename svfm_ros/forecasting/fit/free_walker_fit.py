@@ -1,0 +1,221 @@
+"""Learn the free walker from many people's tracks, and adapt it to one home.
+
+The population's network is the start and the prior: its weights come with the precision that the population's tracks
+give them (diagonal Fisher information), so few local walks move only what they have something to say about.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from svfm_ros.forecasting.free_walker import FEATURES, HIDDEN, MEMORY, FreeWalker, FreeWalkerPrior, context
+
+__all__ = ["adapt", "learn_prior"]
+
+Array = NDArray[np.float64]
+
+_NAMES = ("w1", "b1", "w2", "b2", "w3", "b3", "log_nu")
+_JITTER_M = 0.003
+_BATCH = 8192
+_LEAST_NU = 2.2
+_MOST_LOCAL = 20_000  # moves used to adapt: more say nothing new
+
+
+@dataclass(frozen=True, slots=True)
+class _Samples:
+    """Contexts and what followed; M moves."""
+
+    features: Tensor  # (M, FEATURES)
+    base: Tensor  # (M, 1), metres
+    last: Tensor  # (M, 2), the last move in the walker's frame
+    move: Tensor  # (M, 2), the next move in the walker's frame
+    weight: Tensor  # (M,)
+
+
+def _samples(tracks: Sequence[Array], weights: Sequence[float], rng: np.random.Generator, drop: float) -> _Samples:
+    """Every move of every track; contexts are cut short at random with probability ``drop``, half of them mirrored."""
+    rows: list[tuple[Array, float, Array, Array, float]] = []
+    for xy, weight in zip(tracks, weights, strict=True):
+        track = np.asarray(xy) + _JITTER_M * rng.standard_normal(np.shape(xy)) * (drop > 0.0)
+        moves = np.diff(track, axis=0)
+        if drop > 0.0 and rng.random() < 0.5:
+            moves = moves * np.array([1.0, -1.0])
+        for i in range(1, len(moves)):
+            count = min(i, MEMORY)
+            if drop > 0.0 and rng.random() < drop:
+                count = int(rng.integers(1, count + 1))
+            past = np.zeros((MEMORY, 2))
+            past[:count] = moves[i - count : i][::-1]
+            features = np.zeros(FEATURES)
+            ux, uy, base = context(past, count, features)
+            turn = np.array([[ux, uy], [-uy, ux]])
+            rows.append((features, base, turn @ past[0], turn @ moves[i], weight))
+    columns = [np.array([row[c] for row in rows]) for c in range(5)]
+    whole = [torch.as_tensor(c, dtype=torch.float32) for c in columns]
+    return _Samples(whole[0], whole[1].unsqueeze(-1), whole[2], whole[3], whole[4])
+
+
+def _log_density(w: dict[str, Tensor], s: _Samples) -> Tensor:
+    """Log density (M,) of the next moves."""
+    hidden = torch.tanh(s.features @ w["w1"] + w["b1"])
+    hidden = torch.tanh(hidden @ w["w2"] + w["b2"])
+    out = hidden @ w["w3"] + w["b3"]
+    scale = s.base * torch.exp(out[:, 2:].clamp(-4.0, 4.0))
+    nu = _LEAST_NU + torch.exp(w["log_nu"])
+    z = (s.move - s.last - s.base * out[:, :2]) / scale
+    each = (
+        torch.lgamma(0.5 * (nu + 1.0))
+        - torch.lgamma(0.5 * nu)
+        - 0.5 * torch.log(nu * torch.pi)
+        - 0.5 * (nu + 1.0) * torch.log1p(z * z / nu)
+        - torch.log(scale)
+    )
+    return each.sum(-1)
+
+
+def _first_move(tracks: Sequence[Array]) -> Array:
+    """Scale and degrees of freedom of a move about which nothing is known, by maximum likelihood over a grid."""
+    length2 = np.array([np.sum((xy[1] - xy[0]) ** 2) for xy in tracks if len(xy) > 1])
+    scales, nus = np.geomspace(0.01, 1.0, 60), np.array([2.5, 4.0, 10.0, 50.0])
+    s2 = scales[:, None, None] ** 2
+    # along and across are two independent Student-t; the direction is unknown, so the mean square stands for both
+    z2 = 0.5 * length2[None, None] / s2
+    nu = nus[None, :, None]
+    from scipy.special import gammaln
+
+    log_p = gammaln(0.5 * (nu + 1)) - gammaln(0.5 * nu) - 0.5 * np.log(nu * np.pi) - 0.5 * (nu + 1) * np.log1p(z2 / nu)
+    total = (2.0 * log_p - np.log(s2)).mean(-1)
+    i, j = np.unravel_index(int(np.argmax(total)), total.shape)
+    return np.array([scales[i], nus[j]])
+
+
+def learn_prior(
+    scenes: Sequence[Sequence[Array]], steps: int = 1500, seed: int = 0, first: Array | None = None
+) -> FreeWalkerPrior:
+    """The population's free walker from tracks (T, 2) on ticks of 0.4 s; every scene weighs the same."""
+    rng = np.random.default_rng(seed)
+    tracks = [t for scene in scenes for t in scene]
+    sizes = [max(sum(len(t) for t in scene), 1) for scene in scenes]
+    weights = [float(np.mean(sizes)) / size for scene, size in zip(scenes, sizes, strict=True) for _ in scene]
+    w = _fresh(torch.Generator().manual_seed(seed))
+    adam = _Adam(list(w.values()), 6e-3, steps)
+    generator = torch.Generator().manual_seed(seed)
+    samples = None
+    for step in range(steps):
+        if step % 250 == 0:
+            samples = _samples(tracks, weights, rng, 0.4)
+        assert samples is not None
+        pick = torch.randint(len(samples.base), (min(_BATCH, len(samples.base)),), generator=generator)
+        loss = -(_log_density(w, _some(samples, pick)) * samples.weight[pick]).mean()
+        adam.step(loss)
+    clean = _samples(tracks, weights, rng, 0.0)
+    free = _as_free(w, _first_move(tracks) if first is None else first)
+    return FreeWalkerPrior(free, _fisher(w, clean))
+
+
+def adapt(
+    prior: FreeWalkerPrior, tracks: Sequence[Array], strength: float, steps: int = 120, seed: int = 0
+) -> FreeWalker:
+    """The free walker of one home: the prior's weights moved by local tracks (T, 2).
+
+    ``strength`` is how many moves of the population the prior counts for.
+    """
+    rng = np.random.default_rng(seed)
+    longest = [t for t in tracks if len(t) > 2]
+    if not longest:
+        return prior.free
+    order = rng.permutation(len(longest))
+    chosen, moves = [], 0
+    for i in order:
+        chosen.append(longest[i])
+        moves += len(longest[i])
+        if moves > _MOST_LOCAL:
+            break
+    torch.manual_seed(seed)
+    centre = {name: torch.as_tensor(x, dtype=torch.float32) for name, x in _weights(prior.free).items()}
+    precision = {name: torch.as_tensor(prior.precision[name], dtype=torch.float32) for name in _NAMES}
+    w = {name: x.clone().requires_grad_(True) for name, x in centre.items()}
+    samples = _samples(chosen, [1.0] * len(chosen), rng, 0.3)
+    adam = _Adam(list(w.values()), 8e-3, steps)
+    count = len(samples.base)
+    for _ in range(steps):
+        pick = torch.randint(count, (min(4096, count),))
+        fit = -_log_density(w, _some(samples, pick)).mean()
+        away = sum(((w[n] - centre[n]).square() * (precision[n] + 0.02)).sum() for n in _NAMES)
+        adam.step(fit + 0.5 * strength / count * away)
+    return _as_free(w, _first_move(chosen))
+
+
+class _Adam:
+    """Adam with a rate that rises over the first tenth and falls to zero.
+
+    ``torch.optim`` loads torch's compiler first, which takes longer than adapting to a home.
+    """
+
+    def __init__(self, weights: list[Tensor], rate: float, steps: int) -> None:
+        self._weights, self._rate, self._steps, self._step = weights, rate, steps, 0
+        self._mean = [torch.zeros_like(w) for w in weights]
+        self._square = [torch.zeros_like(w) for w in weights]
+
+    def step(self, loss: Tensor) -> None:
+        """One step down the gradient of ``loss``, whose norm is cut at 1."""
+        grads = torch.autograd.grad(loss, self._weights)
+        norm = float(torch.sqrt(sum((g.square().sum() for g in grads), torch.zeros(()))))
+        self._step += 1
+        share = self._step / self._steps
+        rate = self._rate * min(1.0, 10.0 * share) * 0.5 * (1.0 + float(np.cos(np.pi * share)))
+        with torch.no_grad():
+            for w, g, m, v in zip(self._weights, grads, self._mean, self._square, strict=True):
+                g = g / max(1.0, norm)
+                m.mul_(0.9).add_(g, alpha=0.1)
+                v.mul_(0.99).addcmul_(g, g, value=0.01)
+                scale = (1.0 - 0.9**self._step, 1.0 - 0.99**self._step)
+                w.sub_(rate * (m / scale[0]) / ((v / scale[1]).sqrt() + 1e-8))
+
+
+def _some(s: _Samples, pick: Tensor) -> _Samples:
+    return _Samples(s.features[pick], s.base[pick], s.last[pick], s.move[pick], s.weight[pick])
+
+
+def _fresh(generator: torch.Generator) -> dict[str, Tensor]:
+    def layer(i: int, o: int, scale: float = 1.0) -> Tensor:
+        weights: Tensor = scale * torch.randn(i, o, generator=generator) / i**0.5
+        return weights.requires_grad_(True)
+
+    return {
+        "w1": layer(FEATURES, HIDDEN),
+        "b1": torch.zeros(HIDDEN, requires_grad=True),
+        "w2": layer(HIDDEN, HIDDEN),
+        "b2": torch.zeros(HIDDEN, requires_grad=True),
+        "w3": layer(HIDDEN, 4, 0.1),
+        "b3": torch.zeros(4, requires_grad=True),
+        "log_nu": torch.zeros(2, requires_grad=True),
+    }
+
+
+def _fisher(w: dict[str, Tensor], samples: _Samples, groups: int = 400) -> dict[str, Array]:
+    """Mean square of the gradient of the log density of one move, weight by weight."""
+    total = {name: torch.zeros_like(x) for name, x in w.items()}
+    size = 16
+    rng = np.random.default_rng(0)
+    for _ in range(groups):
+        pick = torch.as_tensor(rng.integers(len(samples.base), size=size))
+        grads = torch.autograd.grad(_log_density(w, _some(samples, pick)).sum(), list(w.values()))
+        for (name, _), g in zip(w.items(), grads, strict=True):
+            total[name] += g.square() / (groups * size)
+    return {name: x.numpy().astype(float) for name, x in total.items()}
+
+
+def _weights(free: FreeWalker) -> dict[str, Array]:
+    found = {name: getattr(free, name) for name in _NAMES[:-1]}
+    return {**found, "log_nu": np.log(np.maximum(free.nu - _LEAST_NU, 1e-3))}
+
+
+def _as_free(w: dict[str, Tensor], first: Array) -> FreeWalker:
+    x = {name: v.detach().numpy().astype(float) for name, v in w.items()}
+    nu = _LEAST_NU + np.exp(x.pop("log_nu"))
+    return FreeWalker(**{name: np.ascontiguousarray(v) for name, v in x.items()}, nu=nu, first=np.asarray(first))

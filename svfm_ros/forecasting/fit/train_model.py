@@ -1,0 +1,346 @@
+"""Learn a walk model from walks.
+
+1. Group walks by where they end; each group gets a field.
+2. Leave a fifth of the walks out at a time: fields, spreads and hazards from the others, and what they say about the
+   ones left out. Every number of the model that is not a table is chosen by the density of these left-out walks.
+3. Fit all tables once more, from all walks, and the habits on top of them.
+"""
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+from svfm_ros.config.forecast_config import WalkModelConfig, WalkTrainConfig
+from svfm_ros.forecasting.field_step import KEPT, fresh_filter
+from svfm_ros.forecasting.fit.field_fit import default_speed, fit_field, fit_hazards, fit_spreads, hazard_events
+from svfm_ros.forecasting.fit.grouping import group_points
+from svfm_ros.forecasting.fit.habit_fit import FittedHabits, fit_habits
+from svfm_ros.forecasting.fit.number_fit import (
+    LeftOutMoves,
+    LeftOutWalk,
+    fit_steps,
+    fit_switches,
+    total_log_density,
+)
+from svfm_ros.forecasting.fit.walk_steps import Moves, WalkRows, overlapping_moves
+from svfm_ros.forecasting.floor_grid import FloorGrid
+from svfm_ros.forecasting.forward import LEAST_MPS, field_log_densities, still_log_densities
+from svfm_ros.forecasting.free_walker import TICK_S, FreeWalker, free_log_densities
+from svfm_ros.forecasting.walk_model import StepNumbers, WalkModel
+
+__all__ = ["Trained", "train_model"]
+
+Array = NDArray[np.float64]
+FreeFit = Callable[[list[Array], int], FreeWalker]
+
+_MARGIN_M = 1.5  # of the tables around the walks
+_CLIPPED = 1.0  # relative residuals beyond this count as this, for spreads
+_LEAST_SET_OFF = 1e-5
+
+
+@dataclass(frozen=True, slots=True)
+class Trained:
+    """A model and what its making has shown."""
+
+    model: WalkModel
+    habits: FittedHabits
+    left_out_nll: float  # of walks under fields learnt without them, nats per step
+    free: Array = field(repr=False)  # (N,), how far each row walked freely, from the model learnt without it
+    group: NDArray[np.int64] = field(repr=False)  # (N,), the field of each row's destination
+    seconds: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class _Task:
+    """What all stages share."""
+
+    rows: WalkRows
+    config: WalkModelConfig
+    group: NDArray[np.int64]  # (N,)
+    ends: Array  # (K, 2)
+    grid: FloorGrid
+    moves: Moves
+    fold: NDArray[np.int64]  # (N,)
+    hyper: NDArray[np.int64]  # rows whose left-out moves choose the numbers
+
+    @property
+    def fields(self) -> int:
+        return len(self.ends)
+
+
+def train_model(
+    rows: WalkRows,
+    fit_free: FreeFit,
+    config: WalkModelConfig | None = None,
+    train: WalkTrainConfig | None = None,
+    progress: Callable[[int, int], None] | None = None,
+) -> Trained:
+    """Fit a model; ``fit_free(tracks, seed)`` gives the free walker adapted to those tracks (T, 2)."""
+    config, train = config or WalkModelConfig(), train or WalkTrainConfig()
+    began = time.monotonic()
+    task = _prepare(rows, config, train)
+    tell = progress or (lambda _done, _of: None)
+    folds = int(task.fold.max()) + 1
+    total = 2 * folds + 4
+    # Fields without each fold, and the residuals of that fold under them.
+    velocity = []
+    for f in range(folds):
+        velocity.append(_velocities(task, task.fold != f if folds > 1 else np.ones(len(rows), dtype=bool)))
+        tell(f + 1, total)
+    ramp, residuals = _residuals(task, velocity)
+    spreads = [
+        _spreads(task, residuals, task.fold != f if folds > 1 else np.ones(len(rows), dtype=bool)) for f in range(folds)
+    ]
+    base = _base_hazards(task)
+    log_free = _log_free(task, _free_halves(task, fit_free, train.seed))
+    steps, steady = fit_steps(_left_out_moves(task, velocity, spreads, log_free), ramp)
+    tell(folds + 1, total)
+    walks, index = [], []
+    for f in range(folds):
+        others = task.fold != f if folds > 1 else np.ones(len(rows), dtype=bool)
+        tables = _tables(task, velocity[f], spreads[f], others, base)
+        supported = np.array([(others & (task.group == k)).any() for k in range(task.fields)])
+        for n in task.hyper[task.fold[task.hyper] == f]:
+            walks.append(_left_out(task, int(n), tables, supported, steps, ramp, steady, log_free[int(n)], others))
+            index.append(n)
+        tell(folds + 2 + f, total)
+    switch = fit_switches(walks, 0.3 * float(base[2]), float(base[3]))
+    density, free_part = total_log_density(walks, switch)
+    nll = -float(density.sum()) / sum(len(w.log_move) for w in walks)
+    free = np.full(len(rows), float(np.mean(free_part)))
+    free[np.array(index)] = free_part
+    tell(total - 1, total)
+    everyone = np.ones(len(rows), dtype=bool)
+    tables = _tables(task, _velocities(task, everyone), _spreads(task, residuals, everyone), everyone, base)
+    choice = np.eye(task.fields)[task.group]
+    habits = fit_habits(rows.starts, rows.hour, rows.day, choice, free, config.group_m, config.near_m)
+    model = WalkModel(
+        dt_s=rows.dt_s,
+        origin=rows.origin,
+        grid=task.grid,
+        tables=tables,
+        ends_xy=task.ends,
+        ramp=ramp,
+        steady=steady,
+        still_m=config.still_m,
+        stand_m=config.stand_m,
+        steps=steps,
+        switches=switch.switches,
+        habits=habits.habits,
+        free=fit_free(list(rows.xy), train.seed),
+        set_off=_set_off(task),
+    )
+    tell(total, total)
+    return Trained(model, habits, nll, free, task.group, time.monotonic() - began)
+
+
+def _prepare(rows: WalkRows, config: WalkModelConfig, train: WalkTrainConfig) -> _Task:
+    rng = np.random.default_rng(train.seed)
+    group = group_points(rows.ends, config.group_m, config.most_components, train.seed)
+    ends = np.stack([rows.ends[group == k].mean(0) for k in range(int(group.max()) + 1)])
+    grid = FloorGrid.around(np.concatenate(rows.xy), _MARGIN_M)
+    moves = overlapping_moves(rows, config.ramp_steps, config.stand_m)
+    fold = _folds(rows, group, train.folds, rng)
+    hyper = np.sort(rng.permutation(len(rows))[: train.most_left_out])
+    return _Task(rows, config, group, ends, grid, moves, fold, hyper)
+
+
+def _folds(rows: WalkRows, group: NDArray[np.int64], folds: int, rng: np.random.Generator) -> NDArray[np.int64]:
+    """A fold for every row; rows of one walk are in one fold, and each destination is spread over all folds."""
+    walks = np.unique(rows.walk)
+    of_walk = np.zeros(int(walks.max()) + 1, dtype=np.int64)
+    destination = np.zeros_like(of_walk)
+    destination[rows.walk] = group
+    order = walks[np.lexsort((rng.random(len(walks)), destination[walks]))]
+    of_walk[order] = np.arange(len(order)) % min(folds, len(order))
+    return of_walk[rows.walk]
+
+
+def _velocities(task: _Task, use: NDArray[np.bool_]) -> list[Array]:
+    """Velocity and support (NX, NY, 3) of every field from the rows in ``use`` (N,)."""
+    mine = use[task.moves.row]
+    speed = default_speed(task.moves)
+    of = task.group[task.moves.row]
+    return [fit_field(task.grid, task.moves, mine & (of == k), task.ends[k], speed) for k in range(task.fields)]
+
+
+@dataclass(frozen=True, slots=True)
+class _Residuals:
+    """Left-out residuals of all moves after the first few, of people who do not stand."""
+
+    xy: Array  # (M, 2)
+    squares: Array  # (M, 2), relative, along and across
+    row: NDArray[np.int64]  # (M,)
+
+
+def _relative(task: _Task, n: int, table: Array) -> tuple[Array, Array, Array, Array]:
+    """Along and across (I,) in metres, expected length (I,), support (I,) of a row's moves under a field's table."""
+    xy = task.rows.xy[n]
+    move, found = np.diff(xy, axis=0), task.grid.look_up(xy[:-1], table)
+    speed = np.hypot(found[:, 0], found[:, 1]) + 1e-9
+    along = (move * found[:, :2]).sum(1) / speed
+    across = (move[:, 1] * found[:, 0] - move[:, 0] * found[:, 1]) / speed
+    return along, across, task.rows.dt_s * np.maximum(speed, LEAST_MPS), found[:, 2]
+
+
+def _residuals(task: _Task, velocity: list[list[Array]]) -> tuple[Array, _Residuals]:
+    """How fast people set off (R,), and the left-out residuals."""
+    skip = task.config.ramp_steps
+    first: list[list[float]] = [[] for _ in range(skip)]
+    xy, squares, row = [], [], []
+    for n in range(len(task.rows)):
+        along, across, expected, _ = _relative(task, n, velocity[task.fold[n]][task.group[n]])
+        for i in range(min(skip, len(along))):
+            first[i].append(along[i] / expected[i])
+        moving = np.hypot(along, across) >= task.config.stand_m
+        moving[:skip] = False
+        y, z = along[moving] / expected[moving] - 1.0, across[moving] / expected[moving]
+        xy.append(task.rows.xy[n][:-1][moving])
+        squares.append(np.clip(np.column_stack([y, z]), -_CLIPPED, _CLIPPED) ** 2)
+        row.append(np.full(int(moving.sum()), n))
+    ramp = np.array([np.clip(np.median(r), 0.05, 1.0) if r else 1.0 for r in first])
+    return ramp, _Residuals(np.concatenate(xy), np.concatenate(squares), np.concatenate(row))
+
+
+def _spreads(task: _Task, residuals: _Residuals, use: NDArray[np.bool_]) -> list[Array]:
+    """Variances (NX, NY, 2) of every field; where a field has few moves, those of all fields nearby count."""
+    mine = use[residuals.row]
+    everywhere = residuals.squares[mine].mean(0) if mine.any() else np.full(2, 0.04)
+    pooled = fit_spreads(task.grid, residuals.xy[mine], residuals.squares[mine], everywhere)
+    found = []
+    for k in range(task.fields):
+        of = mine & (task.group[residuals.row] == k)
+        found.append(fit_spreads(task.grid, residuals.xy[of], residuals.squares[of], pooled) if of.any() else pooled)
+    return found
+
+
+def _base_hazards(task: _Task) -> Array:
+    """Probabilities per step (4,) over all walks; never zero, never one."""
+    _, event, risk = hazard_events(task.rows, np.ones(len(task.rows), dtype=bool), task.config.stand_m)
+    prior = np.array([0.01, 0.3, 0.05, 0.1])
+    return np.asarray(((event & risk).sum(0) + 2.0 * prior) / (risk.sum(0) + 2.0))
+
+
+def _tables(
+    task: _Task, velocity: list[Array], spreads: list[Array], use: NDArray[np.bool_], base: Array
+) -> NDArray[np.float32]:
+    """All channels of all fields (K, NX, NY, 9)."""
+    hazards = [
+        fit_hazards(task.grid, task.rows, use & (task.group == k), task.config.stand_m, base)
+        for k in range(task.fields)
+    ]
+    parts = [np.concatenate(x, axis=-1) for x in zip(velocity, spreads, hazards, strict=True)]
+    return np.ascontiguousarray(np.stack(parts), dtype=np.float32)
+
+
+def _left_out_moves(
+    task: _Task, velocity: list[list[Array]], spreads: list[list[Array]], log_free: dict[int, Array]
+) -> LeftOutMoves:
+    """Each walk under the field of its own destination, learnt without it; walks without such a field are left out."""
+    columns: list[list[Array]] = [[] for _ in range(9)]
+    begin = [0]
+    for n in task.hyper:
+        f, k = task.fold[n], task.group[n]
+        if not ((task.fold != f) & (task.group == k)).any():
+            continue
+        along, across, expected, support = _relative(task, int(n), velocity[f][k])
+        variance = task.grid.look_up(task.rows.xy[n][:-1], spreads[f][k])
+        stood = np.hypot(*np.diff(task.rows.xy[n], axis=0).T) < task.config.stand_m
+        values = (along, across, expected, support, variance[:, 0], variance[:, 1], task.rows.variance[n])
+        values += (log_free[int(n)], stood)  # type: ignore[assignment]
+        for column, value in zip(columns, values, strict=True):
+            column.append(np.ascontiguousarray(value))
+        begin.append(begin[-1] + len(along))
+    empty = np.zeros(0)
+    a, c, m, s, v, u, p, free, still = (np.concatenate(x) if x else empty for x in columns)
+    return LeftOutMoves(a, c, m, s, v, u, p, free, still.astype(np.bool_), np.array(begin))
+
+
+def _free_halves(task: _Task, fit_free: FreeFit, seed: int) -> tuple[FreeWalker, FreeWalker]:
+    """Two free walkers: the first never saw rows of even number, the second never those of odd number."""
+    rows = list(task.rows.xy)
+    if len(rows) < 4:
+        return fit_free([], seed), fit_free([], seed)
+    return fit_free(rows[1::2], seed), fit_free(rows[::2], seed)
+
+
+def _log_free(task: _Task, halves: tuple[FreeWalker, FreeWalker]) -> dict[int, Array]:
+    """Log densities (I,) of the moves of the rows in ``task.hyper`` under a free walker learnt without them."""
+    found = {}
+    for n in task.hyper.tolist():
+        found[n] = np.empty(len(task.rows.xy[n]) - 1)
+        free_log_densities(
+            task.rows.xy[n], task.rows.variance[n], halves[n % 2].parts, task.rows.dt_s / TICK_S, found[n]
+        )
+    return found
+
+
+def _left_out(
+    task: _Task,
+    n: int,
+    tables: NDArray[np.float32],
+    supported: NDArray[np.bool_],
+    steps: StepNumbers,
+    ramp: Array,
+    steady: Array,
+    log_free: Array,
+    others: NDArray[np.bool_],
+) -> LeftOutWalk:
+    rows, config, grid = task.rows, task.config, task.grid
+    xy, variance = rows.xy[n], rows.variance[n]
+    count, k = len(xy) - 1, task.fields
+    log_move, hazards, filters = np.empty((count, k)), np.empty((count, k, 4)), np.empty((k, KEPT))
+    for i in range(k):
+        fresh_filter(filters[i], steps.packed)
+    corner = (grid.low_x, grid.low_y, grid.cell_m)
+    field_log_densities(
+        xy,
+        variance,
+        tables,
+        corner,
+        steps.packed,
+        ramp,
+        steady,
+        rows.dt_s,
+        config.stand_m,
+        0,
+        log_move,
+        hazards,
+        filters,
+    )
+    log_move[:, ~supported] = -np.inf
+    move = np.diff(xy, axis=0)
+    log_still = np.empty(count)
+    still_log_densities(xy, variance, config.still_m, log_still)
+    near = np.exp(-0.5 * ((rows.starts[others] - xy[0]) ** 2).sum(1) / config.near_m**2)
+    chosen = np.bincount(task.group[others], weights=near + 1e-3, minlength=k) + 0.5 / k
+    prior = np.where(supported, chosen, 0.0)
+    prior = prior / prior.sum() if prior.sum() > 0.0 else np.full(k, 1.0 / k)
+    stood = np.hypot(move[:, 0], move[:, 1]) < config.stand_m
+    return LeftOutWalk(
+        log_move, log_still, log_free, hazards, stood, np.tile(prior, (count, 1)), prior, bool(rows.ended[n])
+    )
+
+
+def _set_off(task: _Task) -> Array:
+    """Probability per step (K,) that someone who arrived sets off again, from the time until their next walk."""
+    rows = task.rows
+    stays: list[list[float]] = [[] for _ in range(task.fields)]
+    order = np.argsort(rows.start_ns, kind="stable")
+    last: dict[str, int] = {}
+    for n in order:
+        before = last.get(rows.resident[n])
+        if before is not None and rows.ended[before]:
+            stay_s = (rows.start_ns[n] - rows.end_ns[before]) * 1e-9
+            near = np.linalg.norm(rows.xy[n][0] - rows.xy[before][-1]) < task.config.group_m
+            if 0.0 < stay_s < 86400.0 and near:
+                stays[task.group[before]].append(stay_s)
+        last[rows.resident[n]] = int(n)
+    everyone = [s for each in stays for s in each]
+    if not everyone:
+        return np.full(task.fields, _LEAST_SET_OFF)
+    mean = float(np.mean(everyone))
+    return np.array([rows.dt_s * (len(s) + 1.0) / (sum(s) + mean) for s in stays]).clip(_LEAST_SET_OFF, 0.5)
