@@ -202,3 +202,23 @@ def test_what_no_parameter_can_hold_is_a_programming_error():
 
     with pytest.raises(TypeError, match="table"):
         parameter_names(Odd)
+
+
+@pytest.mark.ros
+def test_quality_of_service_can_be_overridden_for_one_topic(listener):
+    from rclpy.qos import ReliabilityPolicy
+    from std_msgs.msg import String
+
+    from svfm_ros.config.node_config import ForecastNodeConfig
+    from svfm_ros.nodes.runtime.subscriptions import LATCHED
+
+    given = {"qos_overrides./model.subscription.reliability": "best_effort", "qos_overrides./a.publisher.depth": 7}
+    overrides = [Parameter(name, value=value) for name, value in given.items()]
+    node = ConfiguredNode("forecast_node", ForecastNodeConfig, context=listener.context, parameter_overrides=overrides)
+    changed = node.create_subscription(String, "model", print, LATCHED)
+    same = node.create_subscription(String, "other", print, LATCHED)
+    publisher = node.create_publisher(String, "a", 10)
+    assert changed.qos_profile.reliability == ReliabilityPolicy.BEST_EFFORT
+    assert same.qos_profile.reliability == LATCHED.reliability == ReliabilityPolicy.RELIABLE
+    assert publisher.qos_profile.depth == 7
+    node.close()

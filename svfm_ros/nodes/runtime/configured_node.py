@@ -1,11 +1,16 @@
 """Base class of the nodes: parameters from a config dataclass, a future for the end, one way to close."""
 
+import copy
 from collections.abc import Collection
 from typing import Any, Generic, TypeVar
 
 from rclpy.impl.rcutils_logger import RcutilsLogger
 from rclpy.logging import LoggingSeverity, get_logger
 from rclpy.node import Node
+from rclpy.publisher import Publisher
+from rclpy.qos import QoSProfile
+from rclpy.qos_overriding_options import QoSOverridingOptions
+from rclpy.subscription import Subscription
 from rclpy.task import Future
 
 from svfm_ros.config.node_config import NODE_CONFIGS
@@ -38,6 +43,26 @@ class ConfiguredNode(Node, Generic[T]):
         except BaseException:
             self.destroy_node()
             raise
+
+    def create_publisher(self, msg_type: Any, topic: str, qos_profile: QoSProfile | int, **options: Any) -> Publisher:
+        """A publisher whose QoS can be overridden with parameters ``qos_overrides.TOPIC.publisher.POLICY``."""
+        qos = self._overridable(topic, qos_profile, options)
+        return super().create_publisher(msg_type, topic, qos, **options)
+
+    def create_subscription(
+        self, msg_type: Any, topic: str, callback: Any, qos_profile: QoSProfile | int, **options: Any
+    ) -> Subscription:
+        """A subscription whose QoS can be overridden with parameters ``qos_overrides.TOPIC.subscription.POLICY``."""
+        qos = self._overridable(topic, qos_profile, options)
+        return super().create_subscription(msg_type, topic, callback, qos, **options)
+
+    def _overridable(self, topic: str, qos: QoSProfile | int, options: dict[str, Any]) -> QoSProfile | int:
+        """Add the option for overrides where one is set for this topic; rclpy then changes the profile: a copy."""
+        prefix = f"qos_overrides.{self.resolve_topic_name(topic)}." if self._parameter_overrides else ""
+        if not prefix or not any(name.startswith(prefix) for name in self._parameter_overrides):
+            return qos
+        options["qos_overriding_options"] = QoSOverridingOptions.with_default_policies()
+        return QoSProfile(depth=qos) if isinstance(qos, int) else copy.copy(qos)
 
     @property
     def config(self) -> T:
