@@ -1,8 +1,8 @@
-"""The recordings, and the poses that their publishers corrected: answers to hold a result against, never an input."""
+"""Public recordings, degraded versions of them, and poses that their publishers corrected: reference, never input."""
 
 import gzip
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -37,6 +37,7 @@ LOGS = (
     Log("aces", "aces.log.gz", "corridors, one scan per 0.5 m"),
     Log("seattle", "seattle.log.gz", "corridors, one scan per 1 m"),
     Log("hokuyo", "hokuyo-demo.bag", "held in the hand"),
+    Log("edmonton", "edmonton.log.gz", "cluttered hall, one scan per 1 m, turns of 30 degrees"),
 )
 
 
@@ -66,7 +67,7 @@ def error_to_corrected(run: SlamRun, corrected: Trajectory) -> tuple[float, floa
 
 
 def loop_precision(run: SlamRun, corrected: Trajectory) -> float:
-    """Share of the believed loops that agree with the corrected poses; NaN without loops."""
+    """Share of the accepted loops that agree with the corrected poses; NaN without loops."""
     pose = {int(s): p for s, p in zip(corrected.stamps_ns, corrected.poses, strict=True)}
     right = []
     for loop in (loop for loop in run.loops if loop.accepted):
@@ -88,6 +89,53 @@ def largest_jump(run: SlamRun, corrected: Trajectory | None) -> float:
         row = {int(s): k for k, s in enumerate(corrected.stamps_ns)}
         allowed_m = np.hypot(*np.diff(corrected.poses[[row[int(s)] for s in stamps], :2], axis=0).T)
     return max(0.0, float((steps_m - allowed_m).max()))
+
+
+@dataclass(frozen=True, slots=True)
+class Degraded:
+    """A recording made worse on purpose; ``true_ns`` (T,) are the stamps that its scans had before."""
+
+    name: str
+    scans: list[Scan]
+    true_ns: NDArray[np.int64]
+
+    def true_stamps(self, trajectory: Trajectory) -> NDArray[np.int64]:
+        """The original stamps of a trajectory of the degraded scans, whose own stamps are unique."""
+        truth = {s.stamp_ns: int(t) for s, t in zip(self.scans, self.true_ns, strict=True)}
+        return np.array([truth[int(s)] for s in trajectory.stamps_ns], dtype=np.int64)
+
+
+def degraded(scans: Sequence[Scan], seed: int = 0) -> Iterator[Degraded]:
+    """Sparser, noisier, shorter-sighted versions of a recording, and clocks that misbehave."""
+    rng = np.random.default_rng(seed)
+    stamps_ns = np.array([s.stamp_ns for s in scans], dtype=np.int64)
+    yield Degraded("every 2nd scan", list(scans[::2]), stamps_ns[::2])
+    fewer = [replace(s, ranges=s.ranges[::4], angle_step=4 * s.angle_step) for s in scans]
+    yield Degraded("every 4th beam", fewer, stamps_ns)
+    noisy = [replace(s, ranges=_noisy(s, 0.03, rng)) for s in scans]
+    yield Degraded("3 cm noise", noisy, stamps_ns)
+    short = [replace(s, ranges=s.ranges[::2], angle_step=2 * s.angle_step, range_max=6.0) for s in scans]
+    yield Degraded("6 m, half the beams", short, stamps_ns)
+    shuffled, chosen = stamps_ns.copy(), rng.choice(len(scans), len(scans) // 100, replace=False)
+    shuffled[chosen] = shuffled[rng.permutation(chosen)]
+    yield Degraded("1 % of stamps permuted", _stamped(scans, shuffled), stamps_ns)
+    stepped = stamps_ns - 3600 * 10**9 * (np.arange(len(scans)) >= len(scans) // 2)
+    yield Degraded("clock stepped by -3600 s", _stamped(scans, stepped), stamps_ns)
+
+
+def cut_and_shuffled(scans: Sequence[Scan], pieces: int = 5, seed: int = 0) -> list[Scan]:
+    """The recording cut into pieces, in random order: at each cut the sensor is suddenly elsewhere."""
+    parts = np.array_split(np.arange(len(scans)), pieces)
+    return [scans[int(k)] for p in np.random.default_rng(seed).permutation(pieces) for k in parts[int(p)]]
+
+
+def _noisy(scan: Scan, sigma_m: float, rng: np.random.Generator) -> NDArray[np.float32]:
+    noise = rng.normal(0.0, sigma_m, len(scan.ranges))
+    return np.where(scan.ranges < scan.range_max, scan.ranges + noise, scan.ranges).astype(np.float32)
+
+
+def _stamped(scans: Sequence[Scan], stamps_ns: NDArray[np.int64]) -> list[Scan]:
+    return [replace(s, stamp_ns=int(t)) for s, t in zip(scans, stamps_ns, strict=True)]
 
 
 def path_of(scans: Sequence[Scan]) -> float:

@@ -11,6 +11,7 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
+from svfm_ros.clock import NS_PER_S
 from svfm_ros.config.slam_config import SlamConfig
 from svfm_ros.slam.keyframes import grown
 from svfm_ros.slam.loops.relocalise import Relocaliser
@@ -48,7 +49,8 @@ class Localiser:
         self._known = self._searching = False
         self._pose, self._T_own_base = Pose2(), Pose2()
         self._stamps_ns, self._poses, self._count = np.empty(256, dtype=np.int64), np.empty((256, 3)), 0
-        self._placed_s = self._certain_s = self._matched_at_m = 0.0
+        self._placed_ns = self._certain_ns = 0
+        self._matched_at_m = 0.0
 
     @property
     def is_placed(self) -> bool:
@@ -70,11 +72,11 @@ class Localiser:
         step = self._odometry.track(scan, hint)
         if not self._known:
             return self._relocalise(scan, step)
-        gap_s = self._gate.elapsed_s - self._placed_s
+        gap_s = (self._gate.elapsed_ns - self._placed_ns) / NS_PER_S
         is_tracked = step.match is not None and self._odometry.walked_m >= before_m
         moved = self._T_own_base.inverse() @ self._odometry.T_own_base if is_tracked else None
         tracked = self._tracker.track(cloud, self._target, self._pose, gap_s, MotionHint(moved) if moved else hint)
-        if not self._tracker.is_lost(tracked.match):
+        if not self._tracker.is_lost(tracked):
             self._tracker.accept(tracked.match, self._pose, gap_s)
             self._place(scan, tracked.match)
             self._matched_at_m = self._odometry.walked_m
@@ -126,13 +128,13 @@ class Localiser:
         self._known, self._searching = True, False
         self._tracker.restart()
         self._place(scan, match)
-        self._certain_s, self._matched_at_m = self._gate.elapsed_s, self._odometry.walked_m
+        self._certain_ns, self._matched_at_m = self._gate.elapsed_ns, self._odometry.walked_m
 
     def _check_elsewhere(self, scan: Scan, step: SlamUpdate, match: MatchResult | None) -> MatchResult | None:
         """While scans match badly, search the whole map; returns the match at another pose, if it is found there."""
         if match is not None and match.inlier_ratio >= _CERTAIN:
-            self._certain_s = self._gate.elapsed_s
-        elif not self._searching and self._gate.elapsed_s - self._certain_s > _UNCERTAIN_S:
+            self._certain_ns = self._gate.elapsed_ns
+        elif not self._searching and self._gate.elapsed_ns - self._certain_ns > _UNCERTAIN_S * NS_PER_S:
             self._searching = True
             self._odometry.search_again()
         if not self._searching:
@@ -140,7 +142,7 @@ class Localiser:
         found, _ = self._odometry.search(step, scan.stamp_ns)
         if found is None:
             return None
-        self._searching, self._certain_s = False, self._gate.elapsed_s
+        self._searching, self._certain_ns = False, self._gate.elapsed_ns
         gap = self._pose.inverse() @ found.match.T_target_source
         if np.hypot(gap.x, gap.y) < _SAME_M and abs(gap.theta) < _SAME_RAD:
             return None
@@ -162,7 +164,7 @@ class Localiser:
         self.counters["placed"] += 1
         n = self._count
         self._stamps_ns, self._poses = grown(self._stamps_ns, n + 1), grown(self._poses, n + 1)
-        self._pose, self._placed_s = match.T_target_source, self._gate.elapsed_s
+        self._pose, self._placed_ns = match.T_target_source, self._gate.elapsed_ns
         self._T_own_base = self._odometry.T_own_base
         self._stamps_ns[n], self._poses[n], self._count = scan.stamp_ns, self._pose.as_array(), n + 1
 

@@ -33,7 +33,7 @@ class ScanGate:
         self._periods_s: deque[float] = deque(maxlen=_PERIODS)
         self._suspect = 0
         self._beams = 0
-        self.elapsed_s = 0.0
+        self.elapsed_ns = 0
         """Time of the last scan that passed, on a clock that never goes back."""
         self.stepped = False
         """Whether the clock stepped at the last scan that passed: the sensor may have been off meanwhile."""
@@ -47,35 +47,35 @@ class ScanGate:
 
     def passed(self, scan: Scan) -> str:
         """Record a scan that is used and advance the clock; returns what is unusual about it, if anything."""
-        gap_s, clock_note = self._interval(scan.stamp_ns)
-        self.elapsed_s += gap_s
+        gap_ns, clock_note = self._interval(scan.stamp_ns)
+        self.elapsed_ns += gap_ns
         before, self._beams, self._last_ns = self._beams, len(scan.ranges), scan.stamp_ns
         self._last_ranges = scan.ranges
         if before not in (0, self._beams):
             self._counters["beam_count_changed"] += 1
             return f"beam count changed from {before} to {self._beams}"
-        if gap_s > _LONG_GAP_S:
+        if gap_ns > _LONG_GAP_S * NS_PER_S:
             self._counters["gaps"] += 1
         return clock_note
 
-    def _interval(self, stamp_ns: int) -> tuple[float, str]:
-        """Seconds since the last scan, never below zero, and a note where the stamps do not tell."""
+    def _interval(self, stamp_ns: int) -> tuple[int, str]:
+        """Nanoseconds since the last scan, never below zero, and a note where the stamps do not tell."""
         self.stepped = False
         if self._last_ns is None:
-            return 0.0, ""
+            return 0, ""
         measured_s = (stamp_ns - self._last_ns) / NS_PER_S
         usual_s = float(np.median(self._periods_s)) if self._periods_s else _DEFAULT_PERIOD_S
         self._suspect = max(0, self._suspect - 1)
         if measured_s > 0.0 and not (self._suspect and measured_s > _SUSPECT_PERIODS * usual_s):
             self._periods_s.append(measured_s)
-            return measured_s, ""
+            return stamp_ns - self._last_ns, ""
         if measured_s == 0.0:
             self._counters["stamps_repeated"] += 1
-            return usual_s, "the stamp did not advance: scans are taken in their order"
+            return round(usual_s * NS_PER_S), "the stamp did not advance: scans are taken in their order"
         self._counters["clock_steps"] += 1
         self._suspect = _FAULTY_SCANS
         self.stepped = measured_s < 0.0
-        return usual_s, f"the clock stepped by {measured_s:.3f} s: scans are taken in their order"
+        return round(usual_s * NS_PER_S), f"the clock stepped by {measured_s:.3f} s: scans are taken in their order"
 
     def _find_fault(self, scan: Scan) -> tuple[str, str]:
         ranges = np.asarray(scan.ranges)

@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from svfm_ros import geometry
+from svfm_ros.clock import NS_PER_S
 from svfm_ros.config.slam_config import SlamConfig
 from svfm_ros.slam.backend import Backend, GraphRecord
 from svfm_ros.slam.keyframes import Keyframes, KeyframeView, MapView, Pool
@@ -63,7 +64,7 @@ class Slam:
         self._reference = 0  # keyframe that scans refer to
         self._record = GraphRecord()
         self._relocaliser: Relocaliser | None = None  # after a restart, while the pose in the old map is unknown
-        self._placed_s = 0.0  # of the gate's clock, when the last scan was placed
+        self._placed_ns = 0  # of the gate's clock, when the last scan was placed
         self._next_query = 0.0
 
     @classmethod
@@ -125,9 +126,9 @@ class Slam:
             return self._relocalise(self._relocaliser, scan, cloud, hint)
         if self._local is None:
             return self._begin(scan, cloud, note)
-        previous, gap_s = self.pose, self._gate.elapsed_s - self._placed_s
+        previous, gap_s = self.pose, (self._gate.elapsed_ns - self._placed_ns) / NS_PER_S
         tracked = self._tracker.track(cloud, self._local, previous, gap_s, hint)
-        if self._tracker.is_lost(tracked.match, self._gate.stepped):
+        if self._tracker.is_lost(tracked, self._gate.stepped):
             return self._handle_loss(scan, cloud, tracked.match, gap_s, correction)
         self._tracker.accept(tracked.match, previous, gap_s)
         is_keyframe = self._place(scan, tracked.cloud, tracked.match)
@@ -191,7 +192,7 @@ class Slam:
                 return True
             self._set_reference(familiar)
         self._history.add(scan.stamp_ns, self._reference, self._from_reference(pose).as_array())
-        self._placed_s = self._gate.elapsed_s
+        self._placed_ns = self._gate.elapsed_ns
         return False
 
     def _from_reference(self, pose: Pose2) -> Pose2:
@@ -222,11 +223,11 @@ class Slam:
         """Add a keyframe; without a match it begins a new chain."""
         count, before, new_chain = len(self._keyframes), self._reference, match is None
         if new_chain and count:
-            self._finish_submap(self._submaps.close(count, float(self._keyframes.progress[-1])))
+            self._finish_submap(self._submaps.close(count))
         variance = None if match is None else worst_variances(match.information)
         k = self._keyframes.add(scan.stamp_ns, cloud, pose, before=None if new_chain else before, variance=variance)
         self._history.add(scan.stamp_ns, k, np.zeros(3))
-        self._placed_s = self._gate.elapsed_s
+        self._placed_ns = self._gate.elapsed_ns
         self.counters["keyframes"] += 1
         if count:
             start = self._keyframes.poses[before]

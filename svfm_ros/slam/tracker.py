@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 from svfm_ros.config.slam_config import SlamConfig
 from svfm_ros.slam.matching.local_map import LocalMap
 from svfm_ros.slam.matching.pose_covariance import covariance_of, inverse_of, worst_variances
-from svfm_ros.slam.matching.scan_matcher import Guess, match_scan, match_thoroughly, refine, with_ambiguity
+from svfm_ros.slam.matching.scan_matcher import Guess, match_scan, match_thoroughly, refine, wall_share, with_ambiguity
 from svfm_ros.slam.motion_model import MotionHint, VelocityModel
 from svfm_ros.slam.preprocess import Cloud, undistorted
 from svfm_ros.types import MatchResult, Pose2
@@ -20,6 +20,7 @@ Array = NDArray[np.float64]
 _DOUBTFUL = 0.6  # below this share of inliers a wider window is tried, whose match needs at least as much
 _BETTER = 0.15  # and this much more than the first match
 _TURNED_RAD = 1.8  # a match rotated further from the prediction needs _FOUND_AGAIN
+_NEAR_WALLS, _NEAR_WALLS_AGAIN = 0.7, 0.85  # share near walls, for a scan with few inliers; and after a loss
 _FOUND_AGAIN = 0.75  # share of inliers needed after a loss
 _STEP_M, _WIDEST_M = 0.4, 3.0  # least and greatest half size of the wider window
 _START_SPREAD = np.array([0.01, 0.01, 0.002])
@@ -31,6 +32,7 @@ class TrackedScan:
 
     cloud: Cloud
     match: MatchResult
+    wall_share: float  # share of the cloud near walls of the map; 1 where the share of inliers is high
 
 
 class Tracker:
@@ -52,7 +54,8 @@ class Tracker:
             twist = self.motion.measured(T_map_previous.inverse() @ match.T_target_source, gap_s)
             cloud = undistorted(cloud, self.motion.twist, twist)
             match = refine(cloud, target, match.T_target_source)
-        return TrackedScan(cloud, with_ambiguity(match, cloud, target, guess))
+        near_walls = 1.0 if match.inlier_ratio >= _FOUND_AGAIN else wall_share(cloud, target, match.T_target_source)
+        return TrackedScan(cloud, with_ambiguity(match, cloud, target, guess), near_walls)
 
     def accept(self, match: MatchResult, T_map_previous: Pose2, gap_s: float) -> None:
         """Update velocity and covariance by an accepted match."""
@@ -62,10 +65,16 @@ class Tracker:
         predicted = self.covariance + self.motion.spread(gap_s)
         self.covariance = covariance_of(inverse_of(predicted) + match.information)
 
-    def is_lost(self, match: MatchResult, after_break: bool = False) -> bool:
-        """Whether the share of inliers is too small; after a loss or a break of the recording more is needed."""
-        least = self._config.min_inlier_ratio
-        return match.inlier_ratio < (max(least, _FOUND_AGAIN) if self.lost_scans or after_break else least)
+    def is_lost(self, tracked: TrackedScan, after_break: bool = False) -> bool:
+        """Whether too little of the scan matches; after a loss or a break of the recording more is needed.
+
+        In clutter few points lie on a line, so that the share of inliers is small at the right pose too: there the
+        share of points near walls decides.
+        """
+        least, near_walls = self._config.min_inlier_ratio, _NEAR_WALLS
+        if self.lost_scans or after_break:
+            least, near_walls = max(least, _FOUND_AGAIN), _NEAR_WALLS_AGAIN
+        return tracked.match.inlier_ratio < least and tracked.wall_share < near_walls
 
     def mark_lost(self, gap_s: float) -> None:
         """Count a lost scan: zero velocity, larger covariance."""
@@ -85,8 +94,8 @@ class Tracker:
             return match
         # A wide window always holds some match: its size is bounded by the distance that can be covered in the time.
         most_m = min(_STEP_M + 2.0 * self._config.max_speed_m_s * gap_s, _WIDEST_M)
-        for wider in (guess, guess.widened(T_map_previous, most_m)):
-            again = match_thoroughly(cloud, target, wider)
+        for window in (guess, guess.widened(T_map_previous, most_m)):
+            again = match_thoroughly(cloud, target, window)
             if again.inlier_ratio > max(match.inlier_ratio + _BETTER, _needed(guess, again)):
                 return again
         return match

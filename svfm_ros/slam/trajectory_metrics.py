@@ -23,6 +23,7 @@ __all__ = [
     "best_alignment",
     "load_relations",
     "relation_error",
+    "relation_errors",
 ]
 
 Array = NDArray[np.float64]
@@ -58,6 +59,15 @@ class RelationError:
 
 
 @dataclass(frozen=True, slots=True)
+class RelationErrors:
+    """Errors of the R relations with both ends on a scan, and their rows."""
+
+    rows: NDArray[np.int64]  # (R,)
+    metres: Array  # (R,)
+    degrees: Array  # (R,)
+
+
+@dataclass(frozen=True, slots=True)
 class AbsoluteError:
     """Difference to the true trajectory after rigid alignment."""
 
@@ -81,10 +91,10 @@ def load_relations(path: Path, offset_s: float = 0.0) -> Relations:
     return Relations(stamps[:, 0], stamps[:, 1], rows[:, [2, 3, 7]])
 
 
-def relation_error(
+def relation_errors(
     stamps_ns: ArrayLike, poses: ArrayLike, relations: Relations, longest_join_s: float = _LONGEST_JOIN_S
-) -> RelationError:
-    """Error of a trajectory: stamps ``(T,)``, poses ``(T, 3)``.
+) -> RelationErrors:
+    """Error of a trajectory, relation by relation: stamps ``(T,)``, poses ``(T, 3)``.
 
     Each end of a relation takes the pose of the nearest scan. Relations with an end farther than ``longest_join_s``
     from any scan are left out and counted.
@@ -102,8 +112,16 @@ def relation_error(
     measured = geometry.relative(trajectory[start], trajectory[end])[joined]
     difference = geometry.relative(relations.T_from_to[joined], measured)
     metres = np.hypot(difference[:, 0], difference[:, 1])
-    degrees = np.degrees(np.abs(difference[:, 2]))
-    left_out = int(np.count_nonzero(~joined))
+    return RelationErrors(np.flatnonzero(joined), metres, np.degrees(np.abs(difference[:, 2])))
+
+
+def relation_error(
+    stamps_ns: ArrayLike, poses: ArrayLike, relations: Relations, longest_join_s: float = _LONGEST_JOIN_S
+) -> RelationError:
+    """Mean and standard deviation of ``relation_errors``."""
+    errors = relation_errors(stamps_ns, poses, relations, longest_join_s)
+    metres, degrees = errors.metres, errors.degrees
+    left_out = len(relations.from_ns) - len(metres)
     return RelationError(
         float(metres.mean()), float(metres.std()), float(degrees.mean()), float(degrees.std()), len(metres), left_out
     )

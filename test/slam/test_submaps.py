@@ -21,16 +21,16 @@ def test_submaps_overlap_by_half() -> None:
     assert spans[1].anchor == 10
 
 
-def test_an_ended_chain_finishes_what_is_half_full_and_forgets_the_rest() -> None:
+def test_an_ended_chain_finishes_its_open_submap_and_drops_one_of_a_single_keyframe() -> None:
     submaps = Submaps(10)
     for k in range(7):
         assert submaps.add(k, float(k)) is None
-    span = submaps.close(7, 6.0)
+    span = submaps.close(7)
     assert span is not None
     assert (span.first, span.last) == (0, 7)
     assert submaps.open == []
     submaps.add(7, 7.0)
-    assert submaps.close(8, 7.0) is None
+    assert submaps.close(8) is None
 
 
 def test_long_steps_fill_a_submap_sooner() -> None:

@@ -2,13 +2,15 @@
 
 import numpy as np
 import pytest
-from flats import FLAT, scan_at
+from flats import FLAT, polygon, scan_at
 
 from svfm_ros.config.slam_config import SlamConfig
 from svfm_ros.slam.keyframes import Keyframes
 from svfm_ros.slam.matching.local_map import LocalMap, build_local_map
 from svfm_ros.slam.preprocess import Cloud, cloud_from_scan
+from svfm_ros.slam.slam import Slam
 from svfm_ros.slam.tracker import Tracker
+from svfm_ros.slam.trajectory_metrics import absolute_error
 from svfm_ros.types import Pose2
 
 CONFIG = SlamConfig()
@@ -41,3 +43,20 @@ def test_after_a_gap_it_is_looked_for_as_far_as_one_gets_in_the_time(around: Loc
     not_found = Tracker(CONFIG).track(seen_from(AFTER), around, BEFORE, 0.1, None)
     assert off_m(not_found.match.T_target_source) > 0.5
     assert not_found.match.inlier_ratio < 0.75
+
+
+def test_a_cluttered_hall_without_straight_walls_is_tracked_at_steps_of_a_metre() -> None:
+    """Posts everywhere: few points lie on a line, so that few are inliers, but all are near walls of the map."""
+    rng = np.random.default_rng(3)
+    centres, directions = rng.uniform(-9, 9, (220, 2)), rng.uniform(0, np.pi, 220)
+    centres = centres[np.abs(centres[:, 1]) > 0.6]
+    arms = 0.06 * np.stack([np.cos(directions), np.sin(directions)], axis=-1)[: len(centres)]
+    posts = np.concatenate([centres - arms, centres + arms], axis=1)
+    posts = np.concatenate([posts, polygon((-10, -10), (10, -10), (10, 10), (-10, 10))])
+    way = np.stack([np.arange(-6.0, 6.5, 1.0), np.zeros(13), 0.3 * np.sin(np.arange(13))], axis=-1)
+    slam = Slam(CONFIG)
+    for k, pose in enumerate(way):
+        slam.add_scan(scan_at(posts, pose, 10**9 + 2 * 10**9 * k, beams=180, noise_m=0.02))
+    slam.finish()
+    assert len(slam.trajectory()) == len(way)
+    assert absolute_error(slam.trajectory().poses, way).worst_m < 0.15

@@ -17,7 +17,7 @@ from svfm_ros.slam.loops.submap import Submap
 from svfm_ros.slam.matching.correlative import Window, search_sectors, thinned
 from svfm_ros.slam.matching.local_map import merged_cloud
 from svfm_ros.slam.matching.pose_covariance import information_with_floor, worst_variances
-from svfm_ros.slam.matching.scan_matcher import refine, with_ambiguity
+from svfm_ros.slam.matching.scan_matcher import blocked_share, refine, with_ambiguity
 from svfm_ros.slam.preprocess import Cloud
 from svfm_ros.types import Constraint, MatchResult, Pose2
 
@@ -31,8 +31,10 @@ _KNOWN_DISCOUNT = 0.1  # thresholds are this much lower where an earlier loop cl
 _MARGIN = 0.1  # least difference of the total score to a match elsewhere, where the pose is unknown
 _MAX_SPREAD_M = 0.15  # loops with a larger standard deviation are not used
 _SHARP_SPREAD_M = 0.06  # the same where the pose is unknown
+_MAX_BLOCKED = 0.15  # share of the query's beams that may cross walls, where the pose is unknown
 _LOOK_M = 4.0  # radius in which other poses with a similar score are looked for
 _SECTORS = 8
+_AGREEING = 1  # earlier queries that must imply the same correction, and more than those that imply another
 _CONFIRM_KEYFRAMES = 30  # an unconfirmed match is dropped after so many keyframes
 _SAME_M, _SAME_RAD = 1.0, 0.3
 _FLOOR = np.array([0.02, 0.02, 0.004])  # least standard deviations of a loop: m, m, rad
@@ -97,18 +99,26 @@ class LoopSearch:
             match = refine(cloud, target, fit.T_target_source)
             if match.inlier_ratio < self._config.loop_min_inliers - discount:
                 continue
-            match, total = with_ambiguity(match, cloud, target, guess, _LOOK_M), fit.score + match.inlier_ratio
+            blocked = blocked_share(cloud, target, match.T_target_source) if sectors > 1 else 0.0
+            if blocked > _MAX_BLOCKED:
+                continue
+            match, total = (
+                with_ambiguity(match, cloud, target, guess, _LOOK_M),
+                fit.score + match.inlier_ratio - blocked,
+            )
             matches.append(_LoopMatch(candidate, match, total, T_map_anchor @ match.T_target_source))
         return matches
 
     def _confirmed(self, view: MapView, query: LoopQuery, found: list[_LoopMatch]) -> list[_LoopMatch]:
-        """The matches if an earlier query implied the same correction; else they wait for a later one."""
+        """The matches if more of the recent queries agree with their correction than contradict it; else they wait."""
         here = Pose2.from_array(view.poses[query.anchor])
         pending = [_PendingLoop(query.anchor, a.T_map_query @ here.inverse()) for a in found]
-        agreed = [c for c in pending if any(_agree(c, w, here) for w in self._waiting)]
-        fresh = [w for w in self._waiting if query.anchor - w.anchor <= _CONFIRM_KEYFRAMES]
-        self._waiting = [] if agreed else fresh + pending
-        return found if agreed else []
+        recent = [w for w in self._waiting if query.anchor - w.anchor <= _CONFIRM_KEYFRAMES]
+        agreeing = [w for c in pending for w in recent if _agree(c, w, here)]
+        contradicting = len(recent) - len(agreeing)
+        is_confirmed = bool(pending) and len(agreeing) >= max(_AGREEING, contradicting + 1)
+        self._waiting = [] if is_confirmed else recent + pending
+        return found if is_confirmed else []
 
     def _constraint(self, found: _LoopMatch, query: LoopQuery) -> Constraint:
         information = information_with_floor(found.match.information, _FLOOR)

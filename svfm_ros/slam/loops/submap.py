@@ -22,6 +22,7 @@ Array = NDArray[np.float64]
 
 _DEPTH = 6  # levels of a finished submap's pyramid: blocks of 3.2 m at the top
 _REACH_M = 25.0
+_FEWEST = 3  # keyframes of a submap at the end of a chain
 _SIGNATURE_STEP = 4  # keyframes between two signatures
 
 
@@ -118,12 +119,11 @@ class Submaps:
             return None
         return self._finish(self._open.pop(0)[0], keyframe + 1)
 
-    def close(self, last: int, progress: float) -> SubmapSpan | None:
-        """End of a chain: finish the open submap if it is at least half full, and drop the rest."""
-        grown = bool(self._open) and progress - self._open[0][1] >= self._size / 2.0
+    def close(self, last: int) -> SubmapSpan | None:
+        """End of a chain: finish the open submap if it has a few keyframes, and drop the rest."""
         first = self._open[0][0] if self._open else last
         self._open.clear()
-        return self._finish(first, last) if grown else None
+        return self._finish(first, last) if last - first >= _FEWEST else None
 
     def _finish(self, first: int, last: int) -> SubmapSpan:
         self._count += 1

@@ -7,7 +7,7 @@ from svfm_ros.compiled import kernel
 from svfm_ros.slam.matching.local_map import BUCKET_M
 from svfm_ros.slam.matching.pyramid import BESIDE_WALL, WALL
 
-__all__ = ["count_inliers", "fit_to_surfaces", "share_behind_walls"]
+__all__ = ["count_inliers", "fit_to_surfaces", "share_behind_walls", "share_on_walls"]
 
 Array = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -160,6 +160,20 @@ def share_behind_walls(seen: Bytes, origin: Array, seen_m: float, points: Array,
         y = y0 + (s * points[i, 0] + c * points[i, 1]) / seen_m
         count += 1 if _blocked(seen, x0, y0, x, y) else 0
     return count / max(len(points), 1)
+
+
+@kernel
+def share_on_walls(seen: Bytes, origin: Array, seen_m: float, unknown: int, points: Array, pose: Array) -> float:
+    """Share of points ``(N, 2)`` in or beside a wall cell, among those in known space; at most twice that of all."""
+    c, s = np.cos(pose[2]), np.sin(pose[2])
+    on_walls, known = 0, 0
+    for i in range(len(points)):
+        column = int(np.floor((c * points[i, 0] - s * points[i, 1] + pose[0] - origin[0]) / seen_m))
+        row = int(np.floor((s * points[i, 0] + c * points[i, 1] + pose[1] - origin[1]) / seen_m))
+        if 0 <= row < seen.shape[0] and 0 <= column < seen.shape[1] and seen[row, column] != unknown:
+            known += 1
+            on_walls += 1 if seen[row, column] >= BESIDE_WALL else 0
+    return min(on_walls / max(known, 1), 2.0 * on_walls / max(len(points), 1))
 
 
 @kernel

@@ -13,16 +13,26 @@ from numpy.typing import NDArray
 from svfm_ros import geometry
 from svfm_ros.slam.matching.correlative import Fit, Window, ambiguity, search_sectors, thinned
 from svfm_ros.slam.matching.local_map import LocalMap
-from svfm_ros.slam.matching.point_to_line import count_inliers, fit_to_surfaces, share_behind_walls
+from svfm_ros.slam.matching.point_to_line import count_inliers, fit_to_surfaces, share_behind_walls, share_on_walls
 from svfm_ros.slam.matching.pose_covariance import covariance_of, inverse_of
 from svfm_ros.slam.preprocess import Cloud
 from svfm_ros.types import MatchResult, Pose2
 
-__all__ = ["Guess", "blocked_share", "coarse_search", "match_scan", "match_thoroughly", "refine", "with_ambiguity"]
+__all__ = [
+    "Guess",
+    "blocked_share",
+    "coarse_search",
+    "match_scan",
+    "match_thoroughly",
+    "refine",
+    "wall_share",
+    "with_ambiguity",
+]
 
 Array = NDArray[np.float64]
 
 _COARSE_POINTS = 120
+_MAX_REFINED = 12  # candidates of the thorough search that are refined
 _SECTOR_RAD, _SCORE_MARGIN = 0.5, 0.15  # half a sector of headings; alternatives may score this much less than the best
 _SCORE_SCALE = 0.05
 _PART_M = 0.5  # half the side of the squares that the thorough search divides its window into
@@ -91,8 +101,8 @@ def match_thoroughly(cloud: Cloud, target: LocalMap, guess: Guess) -> MatchResul
         least = max((f.score for f in fits), default=0.1) - 2.0 * _SCORE_MARGIN
         fits += search_sectors(target.pyramid, points, part, sectors, max(least, 0.1))
     fits = [replace(f, score=f.score - guess.penalty(f.T_target_source)) for f in fits]
-    best = max((f.score for f in fits), default=0.0)
-    return _best(cloud, target, [f for f in fits if f.score > best - 2.0 * _SCORE_MARGIN] or [Fit(centre, 0.0, 0)])
+    fits = sorted(fits, key=lambda f: -f.score)[:_MAX_REFINED] or [Fit(centre, 0.0, 0)]
+    return _best(cloud, target, [f for f in fits if f.score > fits[0].score - 2.0 * _SCORE_MARGIN] or fits)
 
 
 def _best(cloud: Cloud, target: LocalMap, fits: list[Fit]) -> MatchResult:
@@ -123,6 +133,14 @@ def blocked_share(cloud: Cloud, target: LocalMap, T_target_source: Pose2) -> flo
     seen = target.pyramid
     points = thinned(cloud.points, _COARSE_POINTS)
     return share_behind_walls(seen.levels[0], seen.origin, seen.resolution_m, points, T_target_source.as_array())
+
+
+def wall_share(cloud: Cloud, target: LocalMap, T_target_source: Pose2) -> float:
+    """Share of the cloud within about 0.15 m of a wall cell: high at the right pose also in clutter without lines."""
+    seen = target.pyramid
+    return share_on_walls(
+        seen.levels[0], seen.origin, seen.resolution_m, seen.unknown, cloud.points, T_target_source.as_array()
+    )
 
 
 def with_ambiguity(
