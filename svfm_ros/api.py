@@ -222,12 +222,9 @@ def write_report(
     path: Path | str, model: Model, walks: "Sequence[Walk]", map: "OccupancyGrid | Path | str | None" = None
 ) -> None:
     """Write one web page (HTML, works offline) about a person's walks and habits."""
-    from svfm_ros.pipeline.walk_input import fingerprint
     from svfm_ros.report import gather, render
 
-    learned = set(model.file.footprints.names)
-    unseen = [walk for walk in walks if fingerprint(walk) not in learned]
-    content = gather(model.forecaster, walks, unseen, _as_map(map))
+    content = gather(model.forecaster, walks, _as_map(map))
     Path(path).write_text(render(content), encoding="utf-8")
 
 

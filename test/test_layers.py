@@ -117,8 +117,9 @@ def test_only_commands_print() -> None:
 
 
 MOST_MODULES = 16  # of a folder
-STILL_LARGE = {"forecasting"}
-STILL_TWICE = {"Solution"}
+STILL_LARGE: set[str] = set()
+STILL_TWICE = {"Solution", "Trained"}
+STILL_UNUSED = {"svfm_ros.svfm.tensor_file"}
 """Exceptions while rooms are being worked on: large folders, classes that wait for another name."""
 
 
@@ -175,4 +176,4 @@ def test_no_module_is_used_by_tests_alone() -> None:
         and module_name(f) not in imported | started
         and f'"{module_name(f)}"' not in texts  # imported by name, such as the public names
     }
-    assert not unused
+    assert not unused - STILL_UNUSED

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 
 from svfm_ros.errors import DataError, UsageError
 from svfm_ros.pipeline.model_input import open_forecaster
-from svfm_ros.pipeline.walk_input import fingerprint, read_walks
+from svfm_ros.pipeline.walk_input import read_walks
 from svfm_ros.progress import progress
 
 if TYPE_CHECKING:
@@ -50,11 +50,9 @@ def run(args: argparse.Namespace) -> int:
     given = read_walks(args.store, args.resident)
     if given.frame not in (None, forecaster.file.frame):
         raise DataError(f"expected walks in the model's frame {forecaster.file.frame!r}, got {given.frame!r}")
-    trained_on = set(forecaster.file.footprints.names)
-    unseen = [walk for walk in given.walks if fingerprint(walk) not in trained_on]
     with progress() as bar:
         task = bar.add_task("report", total=None, note="")
-        content = gather(forecaster, given.walks, unseen, grid, lambda doing: bar.update(task, advance=1, note=doing))
+        content = gather(forecaster, given.walks, grid, lambda doing: bar.update(task, advance=1, note=doing))
     page = render(content)
     try:
         args.out.absolute().parent.mkdir(parents=True, exist_ok=True)

@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from svfm_ros.errors import DataError
 from svfm_ros.forecasting.forecaster import Forecaster
+from svfm_ros.pipeline.learn import scored_on_unseen
 from svfm_ros.report.calibration import Calibration, calibrate
 from svfm_ros.report.drawn_plan import DrawnPlan, drawn_plan
 from svfm_ros.report.forecasts_by_hour import POINTS, Start, forecasts_by_hour
@@ -22,6 +23,7 @@ __all__ = ["ReportContent", "gather"]
 Tick = Callable[[str], None]
 
 _MOST_SCORED = 1500  # walks whose unfamiliarity is computed, spread over the whole record
+_MOST_CALIBRATED = 400  # walks for training and scoring the model of the calibration
 _NAMELESS = ("unknown", "resident", "")
 
 
@@ -44,11 +46,10 @@ class ReportContent:
 def gather(
     forecaster: Forecaster,
     walks: Sequence[Walk],
-    unseen: Sequence[Walk],
     grid: OccupancyGrid | None = None,
     tick: Tick = lambda _doing: None,
 ) -> ReportContent:
-    """The report on one person's walks in the model's frame; ``unseen`` are those the model did not learn from."""
+    """The report on one person's walks, which are in the model's frame."""
     if not walks:
         raise DataError("expected walks for a report, got none")
     zone_name, places = forecaster.file.time_zone, forecaster.places
@@ -58,7 +59,7 @@ def gather(
     tick("habits over time")
     shown = over_time(table, len(places), _unfamiliar(forecaster, ordered))
     tick("calibration")
-    calibration = calibrate(forecaster, unseen)
+    calibration = _calibration(forecaster, ordered)
     first, last = (date.fromordinal(int(day)).isoformat() for day in (table.day[0], table.day[-1]))
     person = ordered[0].resident
     plan = drawn_plan(ordered, places, grid, zone_name)
@@ -80,6 +81,18 @@ def gather(
         over_time=shown,
         calibration=calibration,
     )
+
+
+def _calibration(forecaster: Forecaster, walks: Sequence[Walk]) -> Calibration | None:
+    """Calibration on walks that a model did not learn from; None where there are too few walks.
+
+    Where the model learned from all of them, another one is trained in the same way without a fifth of the latest.
+    """
+    try:
+        scored = scored_on_unseen(forecaster.file, walks[-_MOST_CALIBRATED:])
+    except DataError:
+        return None
+    return calibrate(Forecaster(scored.file, forecaster.places, forecaster.config), scored.unseen)
 
 
 def _unfamiliar(forecaster: Forecaster, walks: Sequence[Walk]) -> NDArray[np.float64]:
