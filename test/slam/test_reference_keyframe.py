@@ -87,7 +87,7 @@ def test_what_has_changed_is_worth_a_keyframe(known: Walked, tmp_path: Path) -> 
         for scan in scans_along(walls, walk(*ROUND, ROUND[0]), start_ns=10**15):
             slam.add_scan(scan)
         grown[name] = slam.counters["keyframes"]
-    assert grown["changed"] > grown["as it was"] + 10
+    assert grown["changed"] >= grown["as it was"] + 4
 
 
 def test_a_relocalised_keyframe_is_constrained_to_the_nearest_one_of_the_old_map() -> None:
