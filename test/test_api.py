@@ -65,7 +65,7 @@ def places() -> Places:
 
 @pytest.fixture(scope="module")
 def model(places: Places) -> svfm.Model:
-    return svfm.train(svfm.simulate(walks=60), places=places, time_zone="Europe/London", steps=40)
+    return svfm.train(svfm.simulate(walks=60), places=places, time_zone="Europe/London")
 
 
 def test_a_trained_model_forecasts_the_habits_of_the_hour(model: svfm.Model) -> None:
