@@ -94,7 +94,8 @@ def _run(source: "ScanSource", config: "SlamConfig", given: "OccupancyGrid | Non
         done = run_slam(source, on_scan=tick, slam=engine)
     if len(done.trajectory) < 2:
         why = ", ".join(f"{n} x {reason}" for reason, n in done.reasons.items()) or "there was one scan only"
-        raise DataError(f"{source.path}: no scans could be placed: {why}")
+        what = "no map could be made" if given is None else "no scan could be localised in the map"
+        raise DataError(f"{source.path}: {what}: {why}")
     return done
 
 
