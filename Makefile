@@ -32,8 +32,9 @@ lint: setup ## ruff (format and rules) and mypy
 format: setup ## format with ruff and apply its fixes
 	@$(BIN)/ruff format . && $(BIN)/ruff check --fix .
 
-docs: setup ## write docs/reference.md again from the code
+docs: setup ## write docs/reference.md and the SROS 2 policy again from the code
 	@$(BIN)/python scripts/make_reference.py
+	@$(BIN)/python scripts/make_policy.py
 
 pictures: setup ## draw every picture of the documentation again
 	@$(BIN)/python scripts/make_pictures.py

@@ -1,7 +1,7 @@
 """Shapes as a MarkerArray, either as message objects or serialised.
 
-A message object per point is slow in Python: 200 lines of 50 points take 13 ms in ``publish``. Serialising from arrays
-is about a hundred times faster. ``bytes_are_right`` compares both, for a ROS with another layout of the message.
+A message object per point is slow in Python: five line lists of 2,000 points take 39 ms of processor time, serialised
+from arrays 0.7 ms. ``bytes_are_right`` compares both, for a ROS with another layout of the message.
 """
 
 from collections.abc import Sequence

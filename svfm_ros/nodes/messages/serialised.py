@@ -14,7 +14,8 @@ __all__ = ["CdrWriter", "has_same_definition", "message_class"]
 class CdrWriter:
     """Writes little-endian CDR, each value aligned to a multiple of its size.
 
-    A MarkerArray of 200 strips with 50 points takes 13 ms to publish as message objects and 0.2 ms as bytes.
+    A MarkerArray of 5 line lists with 2,000 points each takes 39 ms as message objects and 0.7 ms
+    here (processor time).
     """
 
     def __init__(self) -> None:
