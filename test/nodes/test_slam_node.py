@@ -167,7 +167,7 @@ def test_two_wearables_in_one_house_do_not_meet(start, listener, tmp_path):
 @pytest.mark.parametrize(
     ("parameter", "value", "message"),
     [
-        ("map", "/nowhere/map.yaml", "cannot read the map /nowhere/map.yaml"),
+        ("map", "/nowhere/map.yaml", "cannot read /nowhere/map.yaml"),
         ("store", "/dev/null/walks", "/dev/null"),
         ("slam.local_keyframes", 0, "local_keyframes: expected at least 1"),
     ],
