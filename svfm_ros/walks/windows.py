@@ -4,10 +4,9 @@ Splits into training and held-out rows go by whole walks, never within one: two 
 split would let a model be scored on positions it was trained on.
 """
 
-import hashlib
 import itertools
 import math
-from collections.abc import Collection, Iterable
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 import numpy as np
@@ -18,7 +17,7 @@ from svfm_ros.config.walk_config import WindowsConfig
 from svfm_ros.errors import DataError
 from svfm_ros.types import Walk, WalkWindows
 
-__all__ = ["WalkSplit", "fixed_length", "make_windows", "split_by_resident", "split_by_time", "split_by_walk"]
+__all__ = ["WalkSplit", "fixed_length", "make_windows", "split_by_time"]
 
 Array = NDArray[np.float64]
 
@@ -146,17 +145,6 @@ def fixed_length(windows: WalkWindows, steps: int, stride: int) -> WalkWindows:
     )
 
 
-def split_by_walk(windows: WalkWindows, held_out_share: float = 0.25, seed: int = 0) -> WalkSplit:
-    """Held out by a hash of the walk's id: a walk stays on its side when more walks come in."""
-    _check_share(held_out_share)
-    lots = {walk_id: _lot(walk_id, seed) for walk_id in windows.walk_ids}
-    chosen = {walk_id for walk_id, lot in lots.items() if lot < held_out_share}
-    ranked = sorted(lots, key=lambda walk_id: lots[walk_id])
-    if len(ranked) > 1:  # neither side may be empty
-        chosen = (chosen | {ranked[0]}) - {ranked[-1]}
-    return _split(windows, chosen)
-
-
 def split_by_time(windows: WalkWindows, held_out_share: float = 0.25) -> WalkSplit:
     """The latest walks are held out: the past forecasts the future."""
     _check_share(held_out_share)
@@ -168,25 +156,9 @@ def split_by_time(windows: WalkWindows, held_out_share: float = 0.25) -> WalkSpl
     return _split(windows, set(ranked[len(ranked) - count :]))
 
 
-def split_by_resident(windows: WalkWindows, held_out: Collection[str]) -> WalkSplit:
-    """All walks of the residents named are held out."""
-    unknown = sorted(set(held_out) - set(windows.residents))
-    if unknown:
-        known = ", ".join(sorted(set(windows.residents)))
-        raise DataError(f"expected residents among {known}, got {unknown[0]!r}")
-    ids = {i for i, resident in zip(windows.walk_ids, windows.residents, strict=True) if resident in held_out}
-    return _split(windows, ids)
-
-
 def _split(windows: WalkWindows, held_out_ids: set[str]) -> WalkSplit:
     held_out = np.array([walk_id in held_out_ids for walk_id in windows.walk_ids], dtype=np.bool_)
     return WalkSplit(windows.select(~held_out), windows.select(held_out))
-
-
-def _lot(walk_id: str, seed: int) -> float:
-    """A number in [0, 1) that depends on nothing but the id and the seed."""
-    digest = hashlib.blake2b(f"{seed}:{walk_id}".encode(), digest_size=8).digest()
-    return int.from_bytes(digest, "big") / 2.0**64
 
 
 def _check_share(share: float) -> None:

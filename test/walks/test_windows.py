@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from svfm_ros.config.walk_config import WindowsConfig
 from svfm_ros.errors import ConfigError, DataError
 from svfm_ros.types import Walk
-from svfm_ros.walks.windows import fixed_length, make_windows, split_by_resident, split_by_time, split_by_walk
+from svfm_ros.walks.windows import fixed_length, make_windows, split_by_time
 
 S = 1_000_000_000
 NOON_UTC = 1_763_294_400 * S  # 2025-11-16 12:00 UTC
@@ -127,28 +127,20 @@ def test_fixed_length_pieces_are_cut_as_benchmarks_do() -> None:
 def gappy(count: int) -> list[Walk]:
     """Walks with a gap each, so that every walk has two rows."""
     keep = np.r_[0:21, 51:61]
-    wholes = [straight(f"w{n}", 6.0, NOON_UTC + n * 3600 * S, resident=f"r{n % 3}") for n in range(count)]
+    wholes = [straight(f"w{n}", 6.0, NOON_UTC + n * 3600 * S) for n in range(count)]
     return [Walk(w.walk_id, w.resident, w.stamps_ns[keep], w.poses[keep]) for w in wholes]
 
 
 @settings(deadline=None, max_examples=50)
-@given(st.integers(2, 30), st.floats(0.05, 0.9), st.integers(0, 5))
-def test_no_walk_is_on_both_sides_of_a_split(count: int, share: float, seed: int) -> None:
+@given(st.integers(2, 30), st.floats(0.05, 0.9))
+def test_no_walk_is_on_both_sides_of_a_split(count: int, share: float) -> None:
     windows = make_windows(gappy(count))
-    for split in (split_by_walk(windows, share, seed), split_by_time(windows, share)):
-        train, held_out = set(split.train.walk_ids), set(split.held_out.walk_ids)
-        assert train
-        assert held_out
-        assert not train & held_out
-        assert len(split.train) + len(split.held_out) == len(windows)
-
-
-def test_a_walk_stays_on_its_side_when_more_come_in() -> None:
-    few, many = make_windows(gappy(40)), make_windows(gappy(80))
-    before, after = split_by_walk(few), split_by_walk(many)
-    assert set(before.train.walk_ids) <= set(after.train.walk_ids)
-    assert set(before.held_out.walk_ids) <= set(after.held_out.walk_ids)
-    assert len(set(after.held_out.walk_ids)) / 80 == pytest.approx(0.25, abs=0.12)
+    split = split_by_time(windows, share)
+    train, held_out = set(split.train.walk_ids), set(split.held_out.walk_ids)
+    assert train
+    assert held_out
+    assert not train & held_out
+    assert len(split.train) + len(split.held_out) == len(windows)
 
 
 def test_held_out_walks_come_after_all_others() -> None:
@@ -156,15 +148,6 @@ def test_held_out_walks_come_after_all_others() -> None:
     split = split_by_time(windows, 0.25)
     assert len(set(split.held_out.walk_ids)) == 5
     assert split.train.start_ns.max() < split.held_out.start_ns.min()
-
-
-def test_residents_can_be_held_out() -> None:
-    windows = make_windows(gappy(9))
-    split = split_by_resident(windows, ["r1"])
-    assert set(split.held_out.residents) == {"r1"}
-    assert set(split.train.residents) == {"r0", "r2"}
-    with pytest.raises(DataError, match="'nobody'"):
-        split_by_resident(windows, ["nobody"])
 
 
 def test_bad_input_is_refused() -> None:
@@ -178,6 +161,6 @@ def test_bad_input_is_refused() -> None:
     with pytest.raises(ConfigError, match="zone"):
         make_windows([walk], WindowsConfig(time_zone="Mars/Base"))
     with pytest.raises(DataError, match="share"):
-        split_by_walk(make_windows([walk]), 1.5)
+        split_by_time(make_windows([walk]), 1.5)
     with pytest.raises(DataError, match="stride"):
         fixed_length(make_windows([walk]), 3, 0)
