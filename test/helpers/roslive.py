@@ -2,7 +2,6 @@
 
 import contextlib
 import threading
-import time
 
 import rclpy
 from rclpy.executors import ExternalShutdownException, ShutdownException, SingleThreadedExecutor
@@ -12,16 +11,14 @@ PATIENCE_S = 90.0
 
 
 class Collected(list):
-    """Messages as they arrive, with the time of arrival; ``wait`` returns when enough are there."""
+    """Messages as they arrive; ``wait`` returns when enough are there."""
 
     def __init__(self):
         super().__init__()
-        self.arrived_s = []
         self._changed = threading.Condition()
 
     def add(self, message):
         with self._changed:
-            self.arrived_s.append(time.monotonic())
             self.append(message)
             self._changed.notify_all()
 
