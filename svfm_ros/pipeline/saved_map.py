@@ -1,6 +1,6 @@
-"""The map that is being made, kept in a file as it grows, so that a restart goes on with it. No ROS in here.
+"""Saves the map of SLAM to a file while it grows, so that a restart continues with it. No ROS in here.
 
-Taking the state between two scans is quick; a thread of its own writes it. Whatever happens, the file is a whole state.
+Taking the state between two scans is quick; a thread writes it. The file is replaced in one step and always complete.
 """
 
 import time
@@ -22,7 +22,7 @@ _GROWN_S = 0.5
 
 
 def state_path(state: str, store: str, given_map: str, namespace: str = "") -> Path | None:
-    """Where the map is kept: as told, or beside the walks, one for each wearable; nowhere where a map is given."""
+    """Path of the saved map: as configured, or beside the walks, one for each wearable; None where a map is given."""
     if given_map or not (state or store):
         return None
     if not state:
@@ -36,7 +36,7 @@ def state_path(state: str, store: str, given_map: str, namespace: str = "") -> P
 
 @dataclass(frozen=True, slots=True)
 class KeptMap:
-    """A map of before, how long ago it was written, and whether its frame is that of the house."""
+    """A saved map, its age, and whether its frame is that of the house."""
 
     state: SlamState
     age_s: float
@@ -44,10 +44,10 @@ class KeptMap:
 
 
 class MapMemory:
-    """Without a path nothing is kept. ``period_s`` is how often it is written, 0: never; a map that grows, more often.
+    """Saves and reads the map. ``period_s`` is the time between writes, 0: never; a growing map is written more often.
 
-    The house's map has one file for ever. A map in a frame of its own has another one beside it, which ends with its
-    session: only what was killed a moment ago goes on with it.
+    The map in the house frame has one permanent file. A map in a frame of its own has another file, which is deleted at
+    the end of the session and only read again shortly after a crash.
     """
 
     def __init__(self, path: Path | None, period_s: float, on_error: Callable[[Exception], None]) -> None:
@@ -65,7 +65,7 @@ class MapMemory:
         return self._path is not None
 
     def read(self) -> KeptMap | None:
-        """The map of before, None if there is none; a file that cannot be used is put aside and said so."""
+        """The saved map, or None; a file that cannot be used is renamed, with an error."""
         if self._path is None:
             return None
         session = _session(self._path)
@@ -74,12 +74,12 @@ class MapMemory:
         return KeptMap(_read(self._path), _age_s(self._path), in_house_frame=True) if self._path.exists() else None
 
     def keep(self, engine: Engine, in_house_frame: bool) -> None:
-        """Write the map if it is time to; to be called between two scans."""
+        """Write the map if it is due; called between two scans."""
         if self._path is None or not isinstance(engine, Slam) or not self._is_due(engine):
             return
         self._next_s, self._keyframes = time.monotonic() + self._period_s, engine.counters["keyframes"]
         self._next_if_grown_s = time.monotonic() + min(_GROWN_S, self._period_s)
-        if not engine.is_relocalising:  # until the place is found the map is as it was
+        if not engine.is_relocalising:  # until the pose is found the map is unchanged
             self._worker.put((self._path if in_house_frame else _session(self._path), engine.state()))
 
     def _is_due(self, engine: Slam) -> bool:
@@ -89,7 +89,7 @@ class MapMemory:
         )
 
     def close(self, engine: Engine, in_house_frame: bool) -> None:
-        """Write the house's map a last time; any other has had its day."""
+        """Write the map in the house frame a last time, and delete that of the session."""
         self._next_s = 0.0
         if in_house_frame:
             self.keep(engine, in_house_frame)

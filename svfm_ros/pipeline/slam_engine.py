@@ -1,4 +1,4 @@
-"""Which engine places the scans: SLAM, or localisation where a map is given."""
+"""Makes the engine that places scans: SLAM, or localisation in a given map."""
 
 from collections.abc import Iterator
 from dataclasses import replace
@@ -22,10 +22,10 @@ __all__ = ["Engines", "given_map", "keyframes_of", "warm_up"]
 
 
 class Engines:
-    """Makes engines: in ``grid`` where a map is given, otherwise mapping.
+    """Makes engines: localisation in ``grid`` where a map is given, otherwise SLAM.
 
-    ``kept`` is the map of before, to go on with. With ``keeps_map`` a recording that begins again goes on with the map
-    so far; otherwise it begins with an empty one.
+    ``kept`` is a saved map to continue with. With ``keeps_map`` a recording that begins again continues with the
+    current map; otherwise it begins with an empty one.
     """
 
     def __init__(
@@ -41,18 +41,18 @@ class Engines:
         self._keeps_map, self._background = keeps_map, background
 
     def first(self) -> Engine:
-        """The one to begin with; it knows where the wearer was last, but not how they came there."""
+        """The first engine; of a saved map it keeps the last pose, not the trajectory."""
         kept, self._kept = self._kept, None
         return self.empty() if kept is None else self._resumed(_without_scans(kept, 1))
 
     def again(self, before: Engine) -> tuple[Engine, bool]:
-        """For a time that begins anew, and whether the map is still that of ``before``."""
+        """A new engine after time went back, and whether it continues the map of ``before``."""
         if self._keeps_map and isinstance(before, Slam) and len(before.state()):
             return self._resumed(_without_scans(before.state(), 0)), True
         return self.empty(), self._grid is not None
 
     def empty(self) -> Engine:
-        """One that knows nothing but what is given."""
+        """An engine without a map of its own."""
         if self._grid is not None:
             return Localiser(self._grid, self._config)
         return Slam(self._config, background=self._background)
@@ -62,7 +62,7 @@ class Engines:
 
 
 def _without_scans(state: SlamState, last: int) -> SlamState:
-    """The map without the scans between its keyframes, but for the last few: walks are cut from what comes now."""
+    """The state without its trajectory but for the ``last`` scans: walks are cut from new scans."""
     rows = slice(len(state.scan_stamps_ns) - last, None)
     return replace(
         state,
@@ -73,19 +73,19 @@ def _without_scans(state: SlamState, last: int) -> SlamState:
 
 
 def given_map(config: SlamNodeConfig) -> OccupancyGrid | None:
-    """The map to find oneself in, if there is one."""
+    """The map to localise in, if one is configured."""
     return load_map(Path(config.map).expanduser()) if config.map else None
 
 
 def keyframes_of(engine: Engine) -> tuple[KeyframeView, ...] | None:
-    """What the map is drawn from; ``None`` where the engine makes none."""
+    """Keyframes to draw the map from; None for localisation."""
     return tuple(engine.keyframes()) if isinstance(engine, Slam) else None
 
 
 def warm_up(config: SlamNodeConfig) -> None:
-    """Map a room, close a loop in it and find oneself on the map, so that everything is compiled before the first scan.
+    """Map a simulated room, close a loop and localise in it, so that all code is compiled before the first scan.
 
-    Compiling keeps all threads of the process waiting: scans that come in meanwhile would be lost.
+    Compilation blocks all threads of the process: scans that arrive meanwhile would be lost.
     """
     small = replace(config.slam, local_keyframes=8, submap_keyframes=8, loop_every=2)  # a few steps make a loop
     slam = Slam(small)

@@ -1,7 +1,7 @@
 """From scans to poses and walks: SLAM and the walk recorder, side by side. No ROS in here.
 
 A walk is cut from the *optimised* trajectory when it has ended. When time goes back (a bag that begins again), the open
-walk is closed and everything starts over, on the map so far if that is kept: stamps join scans, poses and walks.
+walk is closed and tracking starts over, on the current map if that is kept.
 """
 
 from collections import Counter, OrderedDict
@@ -48,7 +48,7 @@ class Engine(Protocol):
         """Place one scan."""
 
     def trajectory(self) -> Poses:
-        """All scans placed so far, as they are believed now."""
+        """All scans placed so far, at their current estimate."""
 
     def finish(self) -> None:
         """Settle and stop what works beside."""
@@ -58,13 +58,13 @@ class EngineMaker(Protocol):
     """What makes engines."""
 
     def first(self) -> Engine:
-        """The one to begin with."""
+        """The first engine."""
 
     def again(self, before: Engine) -> tuple[Engine, bool]:
-        """For a time that begins anew, and whether it goes on with the map of before."""
+        """A new engine after time went back, and whether it continues the map of ``before``."""
 
     def empty(self) -> Engine:
-        """One that knows nothing."""
+        """An engine with an empty map."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +75,7 @@ class Tracked:
     T_map_base: Pose2
     T_odom_base: Pose2
     walks: tuple[Walk, ...] = ()
-    started_over: str = ""  # why everything began anew with this scan; empty otherwise
+    started_over: str = ""  # why tracking started over with this scan; empty otherwise
     map_kept: bool = True  # whether the map is still in the frame of before
 
     @property
@@ -129,7 +129,7 @@ class Tracking:
         return map_kept
 
     def trajectory(self) -> tuple[NDArray[np.int64], Array]:
-        """Stamps ``(T,)`` and poses ``(T, 3)`` of the base, as they are believed now."""
+        """Stamps ``(T,)`` and poses ``(T, 3)`` of the base, at their current estimate."""
         track = self.engine.trajectory()
         return track.stamps_ns, geometry.compose(track.poses, self._T_sensor_base.as_array())
 
@@ -154,7 +154,7 @@ class Tracking:
         """Odometry goes on smoothly: the step just made, without what a closed loop did to the past."""
         before = self._last
         if before is not None and update.loops:
-            before = self._now_believed(before)
+            before = self._corrected(before)
         if before is not None:
             self._T_odom_base = self._T_odom_base @ (before.inverse() @ T_map_base)
         else:
@@ -162,7 +162,7 @@ class Tracking:
         self._last = T_map_base
         self._last_stamp_ns = update.stamp_ns
 
-    def _now_believed(self, before: Pose2) -> Pose2:
+    def _corrected(self, before: Pose2) -> Pose2:
         """The last pose as the engine sees it after a correction."""
         stamps_ns, poses = self.trajectory()
         row = int(np.searchsorted(stamps_ns, self._last_stamp_ns))
@@ -189,7 +189,7 @@ class Tracking:
         for cut in cuts:
             try:
                 walks.append(take_walk(cut, resident, stamps_ns, poses, self._seen.get, recorder, self._covariance.get))
-            except DataError:  # its poses were left on an island that never met the map
+            except DataError:  # its poses are in a piece that was never joined to the map
                 self.engine.counters["walks_without_a_place"] += 1
         return walks
 
