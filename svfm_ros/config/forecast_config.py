@@ -16,7 +16,6 @@ class WalkModelConfig:
     near_m: float = option(
         0.5, "starts this near to each other have about the same habits, metres", low=0.05, high=50.0
     )
-    still_m: float = option(0.015, "how far one moves in a step while standing, metres", low=1e-3, high=1.0)
     stand_m: float = option(0.06, "shorter moves count as standing, metres per step", low=1e-3, high=1.0)
     ramp_steps: int = option(3, "first steps of a walk in which people are still gaining speed", low=0, high=20)
 

@@ -74,7 +74,7 @@ def update(state, numbers, y, z, predicted, stood):  # type: ignore[no-untyped-d
     """Take one observed or sampled move (y, z) into the filter; ``predicted`` is what ``predict`` returned.
 
     The weight of a move falls with its distance from the centre, as the Student-t implies. Moves of someone who stands
-    (``stood``) say nothing about the pace.
+    (``stood``) say nothing about the pace, and the noise begins anew after them.
     """
     centre_v, centre_u, scale_v, scale_u, s_v, s_u, nu = predicted
     first = state[6] == 0.0
@@ -89,6 +89,8 @@ def update(state, numbers, y, z, predicted, stood):  # type: ignore[no-untyped-d
         state[0] += weight_v * load_v * load_v
         state[3] += weight_u * load_u * (z / s_u - numbers[4] * state[5])
         state[2] += weight_u * load_u * load_u
-    state[4] = min(max(y / s_v, -CLIP), CLIP)
-    state[5] = min(max(z / s_u, -CLIP), CLIP)
+        state[4] = min(max(y / s_v, -CLIP), CLIP)
+        state[5] = min(max(z / s_u, -CLIP), CLIP)
+    else:
+        state[4], state[5] = 0.0, 0.0
     state[6], state[7] = s_v, s_u

@@ -38,11 +38,13 @@ def field_log_densities(  # type: ignore[no-untyped-def]
     """
     low_x, low_y, cell_m = grid
     fields, nx, ny, _ = tables.shape
+    since = step  # moves since the start of the walk, or since the walker last stood
     for i in range(len(xy) - 1):
         dx, dy = xy[i + 1, 0] - xy[i, 0], xy[i + 1, 1] - xy[i, 1]
         stood = math.sqrt(dx * dx + dy * dy) < stand_m
-        rising = step + i < len(ramp)
-        share, calm = (ramp[step + i], steady[step + i]) if rising else (1.0, 1.0)
+        rising = since < len(ramp)
+        share, calm = (ramp[since], steady[since]) if rising else (1.0, 1.0)
+        since = 0 if stood else since + 1
         ix, iy, ax, ay = corner(xy[i, 0], xy[i, 1], low_x, low_y, cell_m, nx, ny)
         jx, jy, bx, by = corner(xy[i + 1, 0], xy[i + 1, 1], low_x, low_y, cell_m, nx, ny)
         for k in range(fields):

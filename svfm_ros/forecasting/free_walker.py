@@ -37,7 +37,8 @@ FEATURES = 2 * MEMORY + 4
 """Moves in the walker's frame (12), their unsteadiness, the speed, the last turn, how many moves are known."""
 HIDDEN = 24
 _SCALE_M = 0.25  # features are in these units
-_LEAST_M = 0.005  # smallest scale of a move, metres
+_LEAST_M = 0.005  # smallest base scale of a move, metres
+_MOST_M = 0.2  # largest: an odd move must not make the next ones ever more odd
 TICK_S = 0.4
 """The network's own time step; moves of another step are rescaled."""
 
@@ -137,7 +138,7 @@ def context(moves, count, features):  # type: ignore[no-untyped-def]
     features[2 * MEMORY + 1] = math.log(speed + 0.02) + 1.5
     features[2 * MEMORY + 2] = (features[1] - features[3]) * 2.0
     features[2 * MEMORY + 3] = known / MEMORY - 0.5
-    return ux, uy, _LEAST_M + 0.3 * unsteady + 0.06 * speed
+    return ux, uy, min(_LEAST_M + 0.3 * unsteady + 0.06 * speed, _MOST_M)
 
 
 @kernel

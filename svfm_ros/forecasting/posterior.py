@@ -26,7 +26,7 @@ class Posterior:
     filters: Array  # (K, KEPT)
     moves: Array  # (MEMORY, 2), the last moves, newest first, metres per tick of the free walker
     known: int  # how many of them are known
-    steps: int  # moves seen
+    steps: int  # moves seen since the start, or since the walker last stood
     log_each: Array  # (I,), log density of each move seen
 
     @property
@@ -135,7 +135,8 @@ def filter_walk(model: WalkModel, xy: Array, variance: Array, hour: float, day: 
     last = np.zeros((MEMORY, 2))
     known = min(count, MEMORY)
     last[:known] = move[::-1][:known] / (model.dt_s / TICK_S)
-    return Posterior(state, filters, last, known, count, log_each)
+    since = count if not stood.any() else int(np.argmax(stood[::-1]))
+    return Posterior(state, filters, last, known, since, log_each)
 
 
 def walk_log_density(model: WalkModel, xy: Array, variance: Array, hour: float, day: int, ended: bool) -> float:

@@ -23,6 +23,7 @@ __all__ = ["ARRIVED", "MOVING", "STANDING", "SampledWalks", "Walkers", "fresh_wa
 Array = NDArray[np.float64]
 
 MOVING, STANDING, ARRIVED = 0, 1, 2
+_MOST_MPS = 4.0  # nobody is faster at home; the tails of the density beyond are cut in samples
 
 
 @dataclass(slots=True)
@@ -32,7 +33,7 @@ class Walkers:
     xy: Array  # (S, 2), relative to the model's origin
     component: NDArray[np.int64]  # (S,), 0 walks freely, 1 to K follows that field
     mode: NDArray[np.int64]  # (S,), MOVING, STANDING or ARRIVED
-    step: NDArray[np.int64]  # (S,), moves made since the start of the walk
+    step: NDArray[np.int64]  # (S,), moves made since the start of the walk, or since they last stood
     filters: Array  # (S, KEPT)
     moves: Array  # (S, MEMORY, 2), the last moves, newest first, metres per tick of the free walker
     known: NDArray[np.int64]  # (S,), how many of them are known
@@ -66,8 +67,9 @@ def fresh_walkers(model: WalkModel, xy: Array, component: NDArray[np.int64]) -> 
 
 @kernel
 def _student(rng, nu):  # type: ignore[no-untyped-def]
-    """One draw of a standard Student-t."""
-    return rng.standard_normal() / math.sqrt(2.0 * rng.standard_gamma(0.5 * nu) / nu)
+    """One draw of a standard Student-t; the one in some thousand beyond 12 is cut to that."""
+    z = rng.standard_normal() / math.sqrt(2.0 * rng.standard_gamma(0.5 * nu) / nu)
+    return min(max(z, -12.0), 12.0)
 
 
 @kernel
@@ -165,15 +167,18 @@ def _walk(  # type: ignore[no-untyped-def]
                     along, across = m * (1.0 + rel_v), m * rel_u
                     dx, dy = (along * vx - across * vy) / speed, (along * vy + across * vx) / speed
                 update(filters[s], numbers, rel_v, rel_u, found, math.sqrt(dx * dx + dy * dy) < stand_m)
+            length = math.sqrt(dx * dx + dy * dy)
+            if length > _MOST_MPS * dt_s:
+                dx, dy = dx * _MOST_MPS * dt_s / length, dy * _MOST_MPS * dt_s / length
             x, y = x + dx, y + dy
             xy[s, 0], xy[s, 1] = x, y
             for j in range(MEMORY - 1, 0, -1):
                 moves[s, j, 0], moves[s, j, 1] = moves[s, j - 1, 0], moves[s, j - 1, 1]
             moves[s, 0, 0], moves[s, 0, 1] = dx / ticks, dy / ticks
             known[s] = min(known[s] + 1, MEMORY)
-            step[s] += 1
             path[t, s, 0], path[t, s, 1] = x, y
             stood = math.sqrt(dx * dx + dy * dy) < stand_m
+            step[s] = 0 if stood else step[s] + 1
             ix, iy, ax, ay = corner(x, y, low_x, low_y, cell_m, nx, ny)
             if k < 0:
                 end = free_end_still if stood else free_end

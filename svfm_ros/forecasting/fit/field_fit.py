@@ -5,8 +5,9 @@ shrunk by how many walks there are: ``x += sum(w * residual) / (walks + prior)``
 width decides; a metre beside them, the coarser ones; where nobody walked, the default. There is nothing to iterate, so
 a model of 40 walks takes seconds, and leaving walks out to measure the model on them costs as little.
 
-Networks trained by gradient descent were used here before: on the simulated home with 40 walks they took 10 s for a
-held-out density of -4.02 nats per step; this takes 1.5 s for the same density, and a third of the error at 10 walks.
+Networks trained by gradient descent were used here before: in the simulated home with 40 walks they took 7 to 10 s of
+processor time for a held-out density of -4.02 nats per step and +0.9 with 10 walks; this takes 2 to 3 s for -3.97 and
+-3.5.
 """
 
 import math
@@ -34,8 +35,8 @@ _SHRINK_WALKS = 0.2  # walks that the coarser width counts for; from 0.15 to 0.6
 _ARRIVE_M = 0.5  # without walks, people slow down over the last half metre
 _SPREAD_WIDTHS_M = (1.2, 0.6, 0.3)
 _SPREAD_SHRINK = 4.0  # moves
-_HAZARD_WIDTHS_M = (1.2, 0.6, 0.3)
-_HAZARD_SHRINK = 1.0  # moves
+_HAZARD_WIDTHS_M = (0.6, 0.3, 0.15)  # people stop and end within a few decimetres of where others did
+_HAZARD_SHRINK = 0.3  # moves
 _LEAST_HAZARD, _MOST_HAZARD = 1e-4, 0.95
 
 

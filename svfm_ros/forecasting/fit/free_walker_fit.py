@@ -21,7 +21,7 @@ Array = NDArray[np.float64]
 _NAMES = ("w1", "b1", "w2", "b2", "w3", "b3", "log_nu")
 _JITTER_M = 0.003
 _BATCH = 8192
-_LEAST_NU = 2.2
+_LEAST_NU = 3.0  # below, sampled moves would be metres long now and then
 _MOST_LOCAL = 20_000  # moves used to adapt: more say nothing new
 
 

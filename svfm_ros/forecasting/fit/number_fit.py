@@ -23,6 +23,8 @@ Array = NDArray[np.float64]
 _FIRST = StepNumbers(0.012**2, 0.1**2, 0.05**2, 0.7, 0.6, 4.0, 2.0, 0.15**2, 0.15**2, 0.5)
 _LEAST_NU = 2.5  # below, sampled paths would jump by metres
 _PRIOR = 2e-3  # weight of the prior on the numbers, nats per move: it decides only where walks say nothing
+_LEAST_LOGIT = np.array([-8.0, -4.0, -5.0, -7.0])  # of leaving, joining, walking freely from the start, slipping
+_MOST_LOGIT = np.array([-6.2, -2.0, 0.0, -4.6])  # who leaves a habit is gone for a while; single odd moves are slips
 _SWITCH_SPREAD = np.array([0.7, 0.7, 1.0, 1.0])  # of the prior on their logits: few walks hardly move them
 _EVALUATIONS = 2500
 _FREE_SHARE = 0.03  # of the moves may be the free walker's while the numbers of the fields are chosen
@@ -53,10 +55,11 @@ def _total(  # type: ignore[no-untyped-def]
     total, count = 0.0, 0
     for w in range(len(begin) - 1):
         fresh_filter(state, numbers)
+        since = 0
         for i in range(begin[w], begin[w + 1]):
-            step = i - begin[w]
-            rising = step < len(ramp)
-            share, calm = (ramp[step], steady[step]) if rising else (1.0, 1.0)
+            rising = since < len(ramp)
+            share, calm = (ramp[since], steady[since]) if rising else (1.0, 1.0)
+            since = 0 if stood[i] else since + 1
             m = expected[i] * share
             found = predict(state, numbers, m, calm, support[i], var_v[i], var_u[i], position_var[i])
             y, z = along[i] / m - 1.0, across[i] / m
@@ -103,7 +106,7 @@ def _raw(n: StepNumbers) -> Array:
 
 def _numbers(raw: Array) -> StepNumbers:
     x = np.exp(np.clip(raw, -14.0, 5.0))
-    x[3:5] = np.tanh(np.clip(raw[3:5], -0.5, 2.6))
+    x[3:5] = np.tanh(np.clip(raw[3:5], -0.5, 1.7))
     x[5] += _LEAST_NU
     x[0] = max(x[0], 1e-6)
     return StepNumbers(*(float(v) for v in x))
@@ -158,10 +161,10 @@ def fit_switches(walks: list[LeftOutWalk], free_end: float, free_end_still: floa
     from scipy.optimize import minimize
 
     def unpack(raw: Array) -> SwitchFit:
-        leave, join, share, slip = 1.0 / (1.0 + np.exp(-np.clip(raw, -8.0, 3.0)))
+        leave, join, share, slip = 1.0 / (1.0 + np.exp(-np.clip(raw, _LEAST_LOGIT, _MOST_LOGIT)))
         return SwitchFit(SwitchNumbers(float(leave), float(join), free_end, free_end_still, float(slip)), float(share))
 
-    first = np.array([-6.0, -3.0, -2.5, -3.5])
+    first = np.array([-6.5, -3.0, -2.5, -5.0])
 
     def loss(raw: Array) -> float:
         return float(

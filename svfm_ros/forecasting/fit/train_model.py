@@ -37,8 +37,10 @@ Array = NDArray[np.float64]
 FreeFit = Callable[[list[Array], int], FreeWalker]
 
 _MARGIN_M = 1.5  # of the tables around the walks
+_OFF_THE_WAY = 0.1  # share of the usual probability of ending a walk where nobody walked
 _CLIPPED = 1.0  # relative residuals beyond this count as this, for spreads
 _LEAST_SET_OFF = 1e-5
+_STILL_M, _LEAST_STILL_M, _FEW_STOOD = 0.015, 0.003, 10
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,17 +96,19 @@ def train_model(
     spreads = [
         _spreads(task, residuals, task.fold != f if folds > 1 else np.ones(len(rows), dtype=bool)) for f in range(folds)
     ]
-    base = _base_hazards(task)
+    base, still_m = _base_hazards(task), _still_m(task)
+    off = _hazards_off_the_way(task, base)
     log_free = _log_free(task, _free_halves(task, fit_free, train.seed))
     steps, steady = fit_steps(_left_out_moves(task, velocity, spreads, log_free), ramp)
     tell(folds + 1, total)
     walks, index = [], []
     for f in range(folds):
         others = task.fold != f if folds > 1 else np.ones(len(rows), dtype=bool)
-        tables = _tables(task, velocity[f], spreads[f], others, base)
+        tables = _tables(task, velocity[f], spreads[f], others, off)
         supported = np.array([(others & (task.group == k)).any() for k in range(task.fields)])
         for n in task.hyper[task.fold[task.hyper] == f]:
-            walks.append(_left_out(task, int(n), tables, supported, steps, ramp, steady, log_free[int(n)], others))
+            numbers = (steps, ramp, steady, still_m)
+            walks.append(_left_out(task, int(n), tables, supported, numbers, log_free[int(n)], others))
             index.append(n)
         tell(folds + 2 + f, total)
     switch = fit_switches(walks, 0.3 * float(base[2]), float(base[3]))
@@ -114,7 +118,7 @@ def train_model(
     free[np.array(index)] = free_part
     tell(total - 1, total)
     everyone = np.ones(len(rows), dtype=bool)
-    tables = _tables(task, _velocities(task, everyone), _spreads(task, residuals, everyone), everyone, base)
+    tables = _tables(task, _velocities(task, everyone), _spreads(task, residuals, everyone), everyone, off)
     choice = np.eye(task.fields)[task.group]
     habits = fit_habits(rows.starts, rows.hour, rows.day, choice, free, config.group_m, config.near_m)
     model = WalkModel(
@@ -125,7 +129,7 @@ def train_model(
         ends_xy=task.ends,
         ramp=ramp,
         steady=steady,
-        still_m=config.still_m,
+        still_m=still_m,
         stand_m=config.stand_m,
         steps=steps,
         switches=switch.switches,
@@ -217,11 +221,30 @@ def _spreads(task: _Task, residuals: _Residuals, use: NDArray[np.bool_]) -> list
     return found
 
 
+def _still_m(task: _Task) -> float:
+    """Scale of the moves of people who stand, metres: sensors and bodies are never quite still."""
+    length = np.concatenate([np.hypot(*np.diff(xy, axis=0).T) for xy in task.rows.xy])
+    stood = length[length < task.config.stand_m]
+    # median of a two-dimensional Student-t with four degrees of freedom, in units of its scale: 1.287
+    return float(np.clip(np.median(stood) / 1.287, _LEAST_STILL_M, 0.02)) if len(stood) >= _FEW_STOOD else _STILL_M
+
+
 def _base_hazards(task: _Task) -> Array:
     """Probabilities per step (4,) over all walks; never zero, never one."""
     _, event, risk = hazard_events(task.rows, np.ones(len(task.rows), dtype=bool), task.config.stand_m)
     prior = np.array([0.01, 0.3, 0.05, 0.1])
     return np.asarray(((event & risk).sum(0) + 2.0 * prior) / (risk.sum(0) + 2.0))
+
+
+def _hazards_off_the_way(task: _Task, base: Array) -> Array:
+    """Probabilities per step (4,) where nobody walked: people pause there as on the way, and hardly end a walk."""
+    paused, moved = 1.0, 100.0
+    for xy in task.rows.xy:
+        stood = np.hypot(*np.diff(xy, axis=0).T) < task.config.stand_m
+        on_the_way = len(stood) - int(np.argmin(stood[::-1])) if not stood.all() else 0  # until the last move
+        paused += float(np.sum(stood[1:on_the_way] & ~stood[: max(on_the_way - 1, 0)]))
+        moved += float(np.sum(~stood[:on_the_way]))
+    return np.array([paused / moved, base[1], _OFF_THE_WAY * base[2], _OFF_THE_WAY * base[3]])
 
 
 def _tables(
@@ -283,13 +306,12 @@ def _left_out(
     n: int,
     tables: NDArray[np.float32],
     supported: NDArray[np.bool_],
-    steps: StepNumbers,
-    ramp: Array,
-    steady: Array,
+    numbers: tuple[StepNumbers, Array, Array, float],
     log_free: Array,
     others: NDArray[np.bool_],
 ) -> LeftOutWalk:
     rows, config, grid = task.rows, task.config, task.grid
+    steps, ramp, steady, still_m = numbers
     xy, variance = rows.xy[n], rows.variance[n]
     count, k = len(xy) - 1, task.fields
     log_move, hazards, filters = np.empty((count, k)), np.empty((count, k, 4)), np.empty((k, KEPT))
@@ -314,7 +336,7 @@ def _left_out(
     log_move[:, ~supported] = -np.inf
     move = np.diff(xy, axis=0)
     log_still = np.empty(count)
-    still_log_densities(xy, variance, config.still_m, log_still)
+    still_log_densities(xy, variance, still_m, log_still)
     near = np.exp(-0.5 * ((rows.starts[others] - xy[0]) ** 2).sum(1) / config.near_m**2)
     chosen = np.bincount(task.group[others], weights=near + 1e-3, minlength=k) + 0.5 / k
     prior = np.where(supported, chosen, 0.0)
