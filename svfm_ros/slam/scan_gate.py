@@ -17,6 +17,7 @@ __all__ = ["ScanGate"]
 
 _LONG_GAP_S = 2.0
 _LONGEST_SWEEP_S = 10.0
+_BREAK_S = 10.0  # the sensor may be elsewhere after a longer pause or step of the clock
 _DEFAULT_PERIOD_S = 0.1
 _PERIODS = 15  # intervals that the usual one is the median of
 _FAULTY_SCANS = 20  # after a stamp that went back, so many further ones are suspect
@@ -36,7 +37,7 @@ class ScanGate:
         self.elapsed_ns = 0
         """Time of the last scan that passed, on a clock that never goes back."""
         self.stepped = False
-        """Whether the clock stepped at the last scan that passed: the sensor may have been off meanwhile."""
+        """Whether there was a long pause or step of the clock before the last scan: the sensor may be elsewhere."""
 
     def fault(self, scan: Scan) -> str:
         """Why the scan cannot be used; empty when it can."""
@@ -66,6 +67,7 @@ class ScanGate:
         measured_s = (stamp_ns - self._last_ns) / NS_PER_S
         usual_s = float(np.median(self._periods_s)) if self._periods_s else _DEFAULT_PERIOD_S
         self._suspect = max(0, self._suspect - 1)
+        self.stepped = abs(measured_s) > max(_BREAK_S, _SUSPECT_PERIODS * usual_s)
         if measured_s > 0.0 and not (self._suspect and measured_s > _SUSPECT_PERIODS * usual_s):
             self._periods_s.append(measured_s)
             return stamp_ns - self._last_ns, ""
@@ -74,7 +76,6 @@ class ScanGate:
             return round(usual_s * NS_PER_S), "the stamp did not advance: scans are taken in their order"
         self._counters["clock_steps"] += 1
         self._suspect = _FAULTY_SCANS
-        self.stepped = measured_s < 0.0
         return round(usual_s * NS_PER_S), f"the clock stepped by {measured_s:.3f} s: scans are taken in their order"
 
     def _find_fault(self, scan: Scan) -> tuple[str, str]:

@@ -20,7 +20,7 @@ Array = NDArray[np.float64]
 _DOUBTFUL = 0.6  # below this share of inliers a wider window is tried, whose match needs at least as much
 _BETTER = 0.15  # and this much more than the first match
 _TURNED_RAD = 1.8  # a match rotated further from the prediction needs _FOUND_AGAIN
-_NEAR_WALLS, _NEAR_WALLS_AGAIN = 0.7, 0.85  # share near walls, for a scan with few inliers; and after a loss
+_NEAR_WALLS = 0.7  # share of points near walls that a scan with few inliers needs
 _FOUND_AGAIN = 0.75  # share of inliers needed after a loss
 _STEP_M, _WIDEST_M = 0.4, 3.0  # least and greatest half size of the wider window
 _START_SPREAD = np.array([0.01, 0.01, 0.002])
@@ -69,12 +69,11 @@ class Tracker:
         """Whether too little of the scan matches; after a loss or a break of the recording more is needed.
 
         In clutter few points lie on a line, so that the share of inliers is small at the right pose too: there the
-        share of points near walls decides.
+        share of points near walls decides. After a loss or a break the sensor may be elsewhere, and only inliers count.
         """
-        least, near_walls = self._config.min_inlier_ratio, _NEAR_WALLS
         if self.lost_scans or after_break:
-            least, near_walls = max(least, _FOUND_AGAIN), _NEAR_WALLS_AGAIN
-        return tracked.match.inlier_ratio < least and tracked.wall_share < near_walls
+            return tracked.match.inlier_ratio < max(self._config.min_inlier_ratio, _FOUND_AGAIN)
+        return tracked.match.inlier_ratio < self._config.min_inlier_ratio and tracked.wall_share < _NEAR_WALLS
 
     def mark_lost(self, gap_s: float) -> None:
         """Count a lost scan: zero velocity, larger covariance."""
