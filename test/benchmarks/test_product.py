@@ -17,7 +17,7 @@ def lines(count: int) -> WalkWindows:
 
 def test_the_product_learns_and_answers() -> None:
     walks = lines(8)
-    ours = Product(options=home_options(quick=True))
+    ours = Product(options=home_options())
     ours.fit(walks)
     paths = ours.sample(Question(walks.xy[0, :4], 9.0, 5, samples=60, stamp_ns=1_200_000_000))
     assert paths.shape == (60, 6, 2)

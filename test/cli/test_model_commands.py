@@ -3,15 +3,16 @@
 import contextlib
 import io
 import json
+import sqlite3
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-import torch
 
 from svfm_ros.cli.main import main
+from svfm_ros.forecasting.model_file import SCHEMA
 from svfm_ros.sim.house import load_house
 from svfm_ros.sim.walker import ANCHOR, simulate_protocol
 from svfm_ros.walks.places import save_places
@@ -19,7 +20,7 @@ from svfm_ros.walks.walk_csv import read_walks_csv, write_walks_csv
 from svfm_ros.walks.walk_store import WalkStore
 
 COUNT = 12
-TIME = "2026-11-16T14:00"
+TIME = "2026-11-16T10:15"  # a Monday, at the hour of the walks
 KEYS = {"times_s", "samples_xy", "shares", "entropy", "walks", "known", "model_id", "unfamiliar"}
 
 
@@ -89,9 +90,12 @@ def test_a_forecast_has_the_promised_shape(folder: Path, couch: str) -> None:
         assert times[-1] == pytest.approx(3.0)
         assert np.allclose(samples[:, 0], [float(v) for v in couch.split(",")])
         assert sum(one["shares"].values()) == pytest.approx(1.0)
-        assert one["known"] is True
         assert one["walks"] == COUNT  # they all begin here
         assert one["model_id"] == trained["model_id"]
+    assert got["known"] is True
+    assert got["entropy"] >= 0.0
+    assert got["what_if"]["known"] is False  # nobody walked at that hour
+    assert got["what_if"]["entropy"] is None
 
 
 def test_the_seed_decides(folder: Path, couch: str) -> None:
@@ -203,8 +207,8 @@ def test_stores_and_recordings_that_will_not_do(tmp_path: Path, capsys: pytest.C
     out = ("--out", tmp_path / "model.pt")
     WalkStore.create(tmp_path / "store")
     assert "got none" in refusal(capsys, "train", tmp_path / "store", *out)
-    sheet = tmp_path / "store" / "store.json"
-    sheet.write_text(json.dumps({**json.loads(sheet.read_text()), "schema": 99}))
+    with contextlib.closing(sqlite3.connect(tmp_path / "store" / "walks.sqlite")) as database:
+        database.execute("PRAGMA user_version = 99")
     assert "99" in refusal(capsys, "train", tmp_path / "store", *out)
     (tmp_path / "walk.mcap").write_bytes(b"")
     assert "walk.mcap" in refusal(capsys, "train", tmp_path / "walk.mcap", *out)
@@ -224,10 +228,11 @@ def test_a_store_in_another_frame_is_refused(folder: Path, tmp_path: Path, capsy
 def test_bad_models_are_refused(folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     whole = (folder / "model.pt").read_bytes()
     (tmp_path / "half.pt").write_bytes(whole[: len(whole) // 2])
-    payload = torch.load(folder / "model.pt", weights_only=True)
-    torch.save({**payload, "schema": 1}, tmp_path / "old.pt")
-    torch.save({**payload, "schema": 99}, tmp_path / "new.pt")
-    refused = {"none.pt": "got no file", "half.pt": "damaged", "old.pt": "train it anew", "new.pt": "update"}
+    schema = b'\\"schema\\": %d'
+    assert schema % SCHEMA in whole
+    (tmp_path / "old.pt").write_bytes(whole.replace(schema % SCHEMA, schema % (SCHEMA - 1)))
+    (tmp_path / "new.pt").write_bytes(whole.replace(schema % SCHEMA, schema % (SCHEMA + 1)))
+    refused = {"none.pt": "cannot read", "half.pt": "something else", "old.pt": "train it anew", "new.pt": "update"}
     for name, said in refused.items():
         model = ("--model", tmp_path / name)
         assert said in refusal(capsys, "forecast", *model, "--at", "1,1")

@@ -31,7 +31,7 @@ from svfm_ros.forecasting.forward import LEAST_MPS, field_log_densities, still_l
 from svfm_ros.forecasting.free_walker import TICK_S, FreeWalker, free_log_densities
 from svfm_ros.forecasting.walk_model import StepNumbers, WalkModel
 
-__all__ = ["Trained", "train_model"]
+__all__ = ["TrainedModel", "train_model"]
 
 Array = NDArray[np.float64]
 FreeFit = Callable[[list[Array], int], FreeWalker]
@@ -44,7 +44,7 @@ _STILL_M, _LEAST_STILL_M, _FEW_STOOD = 0.015, 0.003, 10
 
 
 @dataclass(frozen=True, slots=True)
-class Trained:
+class TrainedModel:
     """A model and what its making has shown."""
 
     model: WalkModel
@@ -79,7 +79,7 @@ def train_model(
     config: WalkModelConfig | None = None,
     train: WalkTrainConfig | None = None,
     progress: Callable[[int, int], None] | None = None,
-) -> Trained:
+) -> TrainedModel:
     """Fit a model; ``fit_free(tracks, seed)`` gives the free walker adapted to those tracks (T, 2)."""
     config, train = config or WalkModelConfig(), train or WalkTrainConfig()
     began = time.monotonic()
@@ -138,7 +138,7 @@ def train_model(
         set_off=_set_off(task),
     )
     tell(total, total)
-    return Trained(model, habits, nll, free, task.group, time.monotonic() - began)
+    return TrainedModel(model, habits, nll, free, task.group, time.monotonic() - began)
 
 
 def _prepare(rows: WalkRows, config: WalkModelConfig, train: WalkTrainConfig) -> _Task:

@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 from svfm_ros.compiled import kernel
 from svfm_ros.slam.graph.block_cholesky import Factor, Structure, factorise
 
-__all__ = ["Edges", "Solution", "jacobians", "minimise"]
+__all__ = ["Edges", "GraphSolution", "jacobians", "minimise"]
 
 Array = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -55,7 +55,7 @@ class Edges:
 
 
 @dataclass(frozen=True, slots=True)
-class Solution:
+class GraphSolution:
     """Result of ``minimise``."""
 
     poses: Array  # (N, 3)
@@ -64,7 +64,7 @@ class Solution:
     cost: float
 
 
-def minimise(poses: Array, edges: Edges, structure: Structure, max_iterations: int, tolerance: float) -> Solution:
+def minimise(poses: Array, edges: Edges, structure: Structure, max_iterations: int, tolerance: float) -> GraphSolution:
     """Levenberg-Marquardt from the given poses; undamped (Gauss-Newton) while the cost decreases."""
     poses, damping, factor = poses.copy(), 0.0, None
     cost, iterations = np.inf, 0
@@ -88,7 +88,7 @@ def minimise(poses: Array, edges: Edges, structure: Structure, max_iterations: i
             break
         else:
             damping = max(damping * 10.0, 1e-4)
-    return Solution(poses, factor, iterations, float(cost))
+    return GraphSolution(poses, factor, iterations, float(cost))
 
 
 def _linearise(poses: Array, edges: Edges, structure: Structure, damping: float) -> tuple[Array, Array, Array, float]:

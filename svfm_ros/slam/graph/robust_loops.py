@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from svfm_ros.slam.graph.block_cholesky import Factor, build_structure
-from svfm_ros.slam.graph.edges import Edges, Solution, jacobians, minimise
+from svfm_ros.slam.graph.edges import Edges, GraphSolution, jacobians, minimise
 
 __all__ = ["RobustSolution", "odometry_consistent", "solve_robustly"]
 
@@ -37,7 +37,7 @@ _GRADE_FACTOR = 2.0
 class RobustSolution:
     """Optimised poses and the loops they were optimised with."""
 
-    solution: Solution
+    solution: GraphSolution
     accepted: Bools  # (E,), true for every edge that is no loop
     costs: Array  # (E,): squared residual of each edge, weighted by its (for loops: inflated) covariance
 
@@ -66,7 +66,7 @@ def solve_robustly(poses: Array, edges: Edges, accepted: Bools, possible: Bools)
     return RobustSolution(solution, accepted, costs)
 
 
-def odometry_consistent(poses: Array, edges: Edges, which: Bools) -> tuple[Solution, Bools]:
+def odometry_consistent(poses: Array, edges: Edges, which: Bools) -> tuple[GraphSolution, Bools]:
     """Poses from odometry alone, and which of the chosen loops ``(E,)`` its covariance allows ``(E,)``."""
     solution = _minimise(poses, edges, ~edges.is_loop)
     possible = which.copy()
@@ -81,7 +81,7 @@ def odometry_consistent(poses: Array, edges: Edges, which: Bools) -> tuple[Solut
     return solution, possible
 
 
-def _minimise(poses: Array, edges: Edges, which: Bools) -> Solution:
+def _minimise(poses: Array, edges: Edges, which: Bools) -> GraphSolution:
     kept = edges.only(which)
     structure = build_structure(len(poses), 0, kept.start, kept.end)
     return minimise(poses, kept, structure, _MAX_ITERATIONS, _TOLERANCE)
