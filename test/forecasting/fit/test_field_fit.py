@@ -1,0 +1,63 @@
+"""A known field is found again; without walks a field leads straight to its destination."""
+
+import numpy as np
+import pytest
+
+from svfm_ros.forecasting.fit.field_fit import fit_field, fit_hazards
+from svfm_ros.forecasting.fit.walk_steps import Moves, WalkRows
+from svfm_ros.forecasting.floor_grid import FloorGrid
+
+END = np.array([4.0, 2.0])
+
+
+def moves_in(field, walks: int, seed: int = 0) -> Moves:  # type: ignore[no-untyped-def]
+    """Moves of walks from left to right through a room of 4 by 4 metres."""
+    rng = np.random.default_rng(seed)
+    xy = np.column_stack([np.tile(np.arange(0.0, 4.0, 0.1), walks), np.repeat(rng.uniform(0.0, 4.0, walks), 40)])
+    velocity = field(xy)
+    return Moves(xy, velocity, np.full(len(xy), 0.1), np.repeat(np.arange(walks), 40))
+
+
+def winding(xy):  # type: ignore[no-untyped-def]
+    return np.column_stack([1.0 + 0.2 * xy[:, 1] / 4.0, 0.4 * np.sin(np.pi * xy[:, 0] / 2.0)])
+
+
+def test_a_known_field_is_found_again() -> None:
+    moves = moves_in(winding, 80)
+    grid = FloorGrid.around(moves.xy, 1.0)
+    table = fit_field(grid, moves, np.ones(len(moves.xy), dtype=bool), END, 1.0)
+    inside = np.random.default_rng(1).uniform(0.5, 3.5, (200, 2))
+    found = grid.look_up(inside, table)
+    assert np.abs(found[:, :2] - winding(inside)).max() < 0.06
+    # 80 walks over 4 m, each counting within about 0.3 m of its line
+    assert found[:, 2].mean() == pytest.approx(80 / 4.0 * np.sqrt(2.0 * np.pi) * 0.3, rel=0.15)
+
+
+def test_without_walks_it_leads_straight_to_the_destination() -> None:
+    moves = moves_in(winding, 3)
+    grid = FloorGrid.around(moves.xy, 1.0)
+    table = fit_field(grid, moves, np.zeros(len(moves.xy), dtype=bool), END, 1.2)
+    at = np.array([[0.0, 0.0], [4.0, 0.0], [1.0, 3.5]])
+    found = grid.look_up(at, table)
+    ahead = (END - at) / np.linalg.norm(END - at, axis=1, keepdims=True)
+    assert found[:, :2] == pytest.approx(1.2 * ahead, abs=0.01)
+    assert (found[:, 2] == 0.0).all()
+
+
+def test_hazards_are_where_it_happened() -> None:
+    """Everyone pauses halfway for four steps and ends at 4 m."""
+    x = np.concatenate([np.arange(0.0, 2.01, 0.4), np.full(4, 2.0), np.arange(2.4, 4.01, 0.4)])
+    xy, count = np.column_stack([x, np.zeros(len(x))]), 20
+    numbers, none = np.arange(count), np.zeros(count, dtype=np.int64)
+    rows = WalkRows(
+        0.4, np.zeros(2), (xy,) * count, (np.zeros(len(x) - 1),) * count, none * 1.0, none, none, none,
+        np.ones(count, dtype=bool), numbers, ("",) * count,
+    )  # fmt: skip
+    grid = FloorGrid.around(xy, 1.5)
+    table = fit_hazards(grid, rows, np.ones(count, dtype=bool), 0.06, np.array([0.01, 0.3, 0.05, 0.1]))
+    stop, go, end, _ = grid.look_up(np.array([[2.0, 0.0], [0.8, 0.0], [4.0, 0.0]]), table).T
+    assert stop[0] > 0.4  # smoothing takes a part of it
+    assert go[0] == pytest.approx(0.25, abs=0.05)
+    assert stop[1:].max() < 0.02
+    assert end[2] > 0.4
+    assert end[:2].max() < 0.02

@@ -1,0 +1,68 @@
+"""The forward algorithm against the sum over every hidden course."""
+
+from itertools import product
+
+import numpy as np
+import pytest
+
+from svfm_ros.forecasting.forward import FREE_ENDS, forward
+
+FIELDS, MOVES = 2, 4
+SWITCHES = np.array([0.1, 0.2, 0.03, 0.05, 0.15])  # leave, join, free end moving and standing, slip
+
+
+def by_enumeration(start, log_move, log_still, log_free, hazards, stood, gate, ended):  # type: ignore[no-untyped-def]
+    """Density of all moves, and the state after them, from all (1 + 2 K)^I courses."""
+    leave, join, free_end, free_end_still, slip = SWITCHES
+    states = range(1 + 2 * FIELDS)
+    after, total = np.zeros(len(states)), 0.0
+    for course in product(states, repeat=MOVES):
+        weight = start[course[0]]
+        for i, s in enumerate(course):
+            k = (s - 1) % FIELDS
+            if s == 0:
+                emitted = np.exp(log_free[i])
+                own = free_end_still if stood[i] else free_end
+                end = max(own, FREE_ENDS * hazards[i, :, 3 if stood[i] else 2].max())
+            elif s <= FIELDS:
+                emitted = (1 - slip) * np.exp(log_move[i, k]) + slip * np.exp(log_free[i])
+                end = hazards[i, k, 2]
+            else:
+                emitted, end = np.exp(log_still[i]), hazards[i, k, 3]
+            weight *= emitted * (end if ended and i == MOVES - 1 else 1.0 - end)
+            if i < MOVES - 1:
+                weight *= change(s, course[i + 1], i, hazards, gate, leave, join)
+        total += weight
+        after += weight * np.array([change(course[-1], t, MOVES - 1, hazards, gate, leave, join) for t in states])
+    return np.log(total), after / total
+
+
+def change(s, t, i, hazards, gate, leave, join):  # type: ignore[no-untyped-def]
+    """Probability of state t after state s and move i."""
+    if s == 0:
+        return 1.0 - join if t == 0 else join * gate[i, t - 1] if t <= FIELDS else 0.0
+    k, standing = (s - 1) % FIELDS, s > FIELDS
+    if t == 0:
+        return leave
+    if (t - 1) % FIELDS != k:
+        return 0.0
+    stop, go = hazards[i, k, 0], hazards[i, k, 1]
+    stands = 1.0 - go if standing else stop
+    return (1.0 - leave) * (stands if t > FIELDS else 1.0 - stands)
+
+
+@pytest.mark.parametrize("ended", [False, True])
+@pytest.mark.parametrize("seed", [0, 1, 2])
+def test_it_sums_over_all_courses(seed: int, ended: bool) -> None:
+    rng = np.random.default_rng(seed)
+    start = rng.dirichlet(np.ones(1 + 2 * FIELDS))
+    log_move, log_still, log_free = (rng.normal(0.0, 2.0, s) for s in ((MOVES, FIELDS), MOVES, MOVES))
+    hazards, stood = rng.uniform(0.01, 0.6, (MOVES, FIELDS, 4)), rng.random(MOVES) < 0.5
+    gate = rng.dirichlet(np.ones(FIELDS), MOVES)
+    want, after = by_enumeration(start, log_move, log_still, log_free, hazards, stood, gate, ended)
+    state, each, free = start.copy(), np.empty(MOVES), np.empty(MOVES)
+    forward(state, log_move, log_still, log_free, hazards, stood, SWITCHES, gate, ended, each, free)
+    assert each.sum() == pytest.approx(want, abs=1e-9)
+    assert state == pytest.approx(after, abs=1e-9)
+    assert free[-1] == state[0]
+    assert state.sum() == pytest.approx(1.0)
