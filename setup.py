@@ -52,7 +52,6 @@ setup(
         "matplotlib",
         "numba",
         "numpy",
-        "open3d",
         "pillow",
         "pyyaml",
         "rich",
@@ -91,7 +90,7 @@ setup(
             "ruff",
             "types-PyYAML",
         ],
-        "bench": ["torchode", "yag-slam"],
+        "bench": ["open3d", "torchode", "yag-slam"],
     },
     zip_safe=True,
     entry_points={

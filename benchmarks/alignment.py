@@ -85,7 +85,7 @@ def _checks(name: str, f: dict[str, float]) -> list[Check]:
 
 def _measure(house: House, others: list[Placeable]) -> dict[str, float]:
     aligner = Aligner(house.reference)
-    aligner.align(house.walks[0].walk)  # compiled, and Open3D imported, before the clock starts
+    aligner.align(house.walks[0].walk)  # compiles and imports before the clock starts
     begin = time.perf_counter()
     alignments = [aligner.align(w.walk) for w in house.walks]
     each_s = (time.perf_counter() - begin) / len(alignments)

@@ -53,7 +53,9 @@ stamp=.venv/.svfm-$(printf '%s' "$extras" | tr ',' '-')
 want=$(cat setup.py package.xml constraints.txt scripts/setup.sh | sha256sum; echo "$python $extras $ros_sourced $PWD")
 [ -f "$stamp" ] && [ "$(cat "$stamp")" = "$want" ] && exit 0
 
-ldconfig -p 2>/dev/null | grep -q 'libusb-1\.0\.so\.0' || need_packages libusb-1.0-0
+case ",$extras," in *,bench,*)  # Open3D, which a benchmark compares with, needs it
+    ldconfig -p 2>/dev/null | grep -q 'libusb-1\.0\.so\.0' || need_packages libusb-1.0-0 ;;
+esac
 "$python" -c 'import ensurepip' 2>/dev/null || need_packages "python$("$python" -c 'import sys; print("%d.%d" % sys.version_info[:2])')-venv"
 
 say "setting up .venv with $("$python" --version) (a few minutes, once)"

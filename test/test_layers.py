@@ -99,9 +99,8 @@ def test_imports_point_one_way(path: Path) -> None:
         (ROS, {"nodes"}),
         ({"torch", "torchdiffeq"}, {"svfm", "forecasting", "experiments", "figures"}),
         ({"matplotlib"}, {"experiments", "figures"}),
-        ({"open3d"}, {"walks"}),
     ],
-    ids=["ros", "torch", "matplotlib", "open3d"],
+    ids=["ros", "torch", "matplotlib"],
 )
 def test_a_library_stays_in_its_room(libraries: set[str], homes: set[str]) -> None:
     strays = {f"{f.relative_to(ROOT)}" for f in files_outside(*homes) if roots_imported(f) & libraries}

@@ -14,33 +14,33 @@ from svfm_ros.slam.matching.correlative import Pyramid, Window, pyramid_from_gri
 from svfm_ros.types import OccupancyGrid, Pose2
 from svfm_ros.walks.reference_map import FREE, WALL, ReferenceMap
 
-__all__ = ["Candidate", "Candidates"]
+__all__ = ["Candidate", "GlobalSearch", "same_pose"]
 
 Array = NDArray[np.float64]
 
-_COARSE = 2  # cells of the reference that make one of the search
+_COARSE = 2  # a cell of the search is this many cells of the reference map wide
 _UNKNOWN = 70  # of 255: score of a point in an unknown cell: neither a match nor much of a mismatch
-_DEPTH = 2
-_BLOCK = 1 << (_DEPTH - 1)
-_MOST_BLOCKS = 4000
+_DEPTH = 2  # levels of the pyramid
+_BLOCK = 1 << (_DEPTH - 1)  # cells of the search per block of its coarsest level
+_MOST_BLOCKS = 4000  # of the best score; the rest are not considered
 
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """A place, and the mean score of the points there."""
+    """A pose in the house, and the mean score of the points there, 0 to 1."""
 
     T_house_points: Pose2
     score: float
 
 
-class Candidates:
+class GlobalSearch:
     """The global search in one reference map; made once, used for many walks."""
 
     def __init__(self, reference: ReferenceMap) -> None:
         self._pyramid = _pyramid(reference)
 
     def best(self, points: Array, count: int, apart_m: float, apart_rad: float) -> list[Candidate]:
-        """The best places for points ``(N, 2)``, best first, no two of them the same."""
+        """At most ``count`` poses of points ``(N, 2)``, best first, no two of them the same (``same_pose``)."""
         middle = points.mean(axis=0)
         around = points - middle
         blocks = self._blocks(around)
@@ -48,14 +48,14 @@ class Candidates:
         for pose in blocks:
             if len(kept) == count:
                 break
-            if not any(same_place(pose, k.T_house_points, apart_m, apart_rad) for k in kept):
+            if not any(same_pose(pose, k.T_house_points, apart_m, apart_rad) for k in kept):
                 kept.append(self._refined(around, pose))
-        home = Pose2(-float(middle[0]), -float(middle[1]), 0.0)
-        found = [Candidate(k.T_house_points @ home, k.score) for k in kept]
+        T_middle_points = Pose2(-float(middle[0]), -float(middle[1]), 0.0)
+        found = [Candidate(k.T_house_points @ T_middle_points, k.score) for k in kept]
         return sorted(found, key=lambda k: -k.score)
 
     def _blocks(self, around: Array) -> list[Pose2]:
-        """Blocks of cells at all turns, best first."""
+        """Poses at the middles of blocks of cells, at all headings, best score first."""
         pyramid = self._pyramid
         size_m = _BLOCK * pyramid.resolution_m
         radius_m = float(np.quantile(np.hypot(around[:, 0], around[:, 1]), 0.9))
@@ -70,19 +70,20 @@ class Candidates:
         return [Pose2(float(a), float(b), float(turns[t])) for a, b, t in zip(x, y, turn, strict=True)]
 
     def _refined(self, around: Array, pose: Pose2) -> Candidate:
+        """The best pose within the block and its neighbours."""
         reach_m = 1.5 * _BLOCK * self._pyramid.resolution_m
         fit = search(self._pyramid, around, Window(pose, reach_m, turn_rad=0.12))
         return Candidate(pose, 0.0) if fit is None else Candidate(fit.T_target_source, fit.score)
 
 
-def same_place(a: Pose2, b: Pose2, apart_m: float, apart_rad: float) -> bool:
-    """Whether two poses are near enough to count as one."""
+def same_pose(a: Pose2, b: Pose2, apart_m: float, apart_rad: float) -> bool:
+    """Whether two poses differ by less than both distances."""
     turn = abs((a.theta - b.theta + np.pi) % (2 * np.pi) - np.pi)
     return bool(np.hypot(a.x - b.x, a.y - b.y) < apart_m and turn < apart_rad)
 
 
 def _pyramid(reference: ReferenceMap) -> Pyramid:
-    """Of the reference at a coarser resolution: a cell is wall if any part of it is, else free if any part is."""
+    """The pyramid of the reference map at a coarser resolution: a cell is wall if any part is, else free if any is."""
     height, width = (-(-n // _COARSE) * _COARSE for n in reference.cells.shape)
     cells = np.zeros((height, width), dtype=np.uint8)
     cells[: reference.cells.shape[0], : reference.cells.shape[1]] = reference.cells
@@ -97,7 +98,7 @@ def _pyramid(reference: ReferenceMap) -> Pyramid:
 def _score_blocks(
     level: NDArray[np.uint8], unknown: int, resolution_m: float, around: Array, turns: Array, block: int
 ) -> NDArray[np.float32]:
-    """Mean score of the points with their middle in each block, at each turn: ``(turns, rows, columns)``."""
+    """Mean score of the points with their middle in each block, at each heading: ``(turns, rows, columns)``."""
     height, width = level.shape
     rows, columns = height // block, width // block
     # Cells a block apart lie side by side in these planes, so that the innermost loop runs over neighbours in memory.

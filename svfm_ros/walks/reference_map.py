@@ -1,18 +1,22 @@
-"""What walks are laid onto: the walls of the house, and what is known to be free.
+"""The reference map that walks are aligned to: the walls of the house, and what is known to be free.
 
-A reference comes from a map (an occupancy grid) or from a walk, whose frame then becomes the house's. Walks that were
-placed may extend it: what they saw beyond its edge is added, what it knows already stays as it is.
+It comes from an occupancy grid or from a walk, whose frame then becomes the house's. Aligned walks may extend it:
+what they saw beyond its edge is added, what is known already stays as it is.
 """
 
 from dataclasses import dataclass
 from functools import cached_property
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
 from svfm_ros.compiled import kernel
 from svfm_ros.errors import DataError
-from svfm_ros.types import OccupancyGrid, Pose2, Walk
+from svfm_ros.types import OccupancyGrid, Walk
+
+if TYPE_CHECKING:
+    from scipy.spatial import cKDTree
 
 __all__ = ["FREE", "UNKNOWN", "WALL", "ReferenceMap", "sightlines"]
 
@@ -21,21 +25,21 @@ Cells = NDArray[np.uint8]
 
 UNKNOWN, FREE, WALL = 0, 1, 2
 
-_OCCUPIED, _EMPTY = 0.65, 0.25
-_MARGIN_M = 1.0
-_BEAMS = 180  # lines of sight per place
+_OCCUPIED, _EMPTY = 0.65, 0.25  # probabilities from which on, and up to which, a cell is wall or free: those of ROS
+_MARGIN_M = 1.0  # unknown cells around everything that was seen
+_BEAMS = 180  # lines of sight per position
 _GAP = 1.15  # a point this much farther away than its neighbours may be seen through a gap between points: left out
-_STEP_M = 0.4  # between places on the path from which lines of sight are drawn
-_SHORT_OF_WALL_M = 0.15  # a line of sight says nothing about what lies right before its end
-_BODY_M = 0.15  # where someone walked is free to this distance
+_STEP_M = 0.4  # between positions on the path from which lines of sight are drawn
+_SHORT_OF_WALL_M = 0.15  # the end of a line of sight is not marked free: points of the wall scatter
+_BODY_M = 0.15  # cells up to this distance from the path are free
 _NEW_M = 0.2  # points farther than this from every known wall are new
-_NEIGHBOURS = 10  # that speak for a normal
-_COMPANY, _COMPANY_M = 3, 0.2  # a wall point has so many others within this distance
+_NEIGHBOURS = 10  # points from which a normal is estimated
+_MIN_NEIGHBOURS, _NEIGHBOUR_M = 3, 0.2  # a wall point has so many others within this distance
 
 
 @dataclass(frozen=True)
 class ReferenceMap:
-    """Walls as points, and cells that are unknown, free or wall. Rows of cells go up, as in an occupancy grid."""
+    """Wall points, and cells that are unknown, free or wall. Row 0 is at the bottom, as in an occupancy grid."""
 
     points: Array  # (M, 2), in the house's frame
     cells: Cells  # (H, W)
@@ -50,22 +54,22 @@ class ReferenceMap:
         if not occupied.any():
             raise DataError("expected a map with walls, got one without an occupied cell")
         at, resolution_m = grid.T_map_grid, grid.resolution_m
-        walls, open_ = (at.apply(_centres(c, resolution_m)) for c in (_surface(occupied, free), free))
-        solid = at.apply(_centres(occupied, resolution_m))
-        return cls._drawn(walls, solid, open_, resolution_m)
+        chosen = (_surface(occupied, free), occupied, free)
+        surface, walls, free_xy = (at.apply(_centres(c, resolution_m)) for c in chosen)
+        return cls._drawn(surface, walls, free_xy, resolution_m)
 
     @classmethod
     def from_walk(cls, walk: Walk, resolution_m: float = 0.05) -> "ReferenceMap":
         """From one walk: its frame becomes the house's."""
         if not len(walk.points):
             raise DataError(f"expected a walk that saw something, got {walk.walk_id} without points")
-        points = _in_company(walk.points)
+        points = _with_neighbours(walk.points)
         return cls._drawn(points, points, _seen_free(walk, resolution_m), resolution_m)
 
     def extended(self, walk: Walk) -> "ReferenceMap":
-        """With what a placed walk (in the house's frame) saw beyond the edge of the map."""
+        """The map with what an aligned walk (in the house's frame) saw beyond its edge."""
         known = self.classes(walk.points)
-        new = _in_company(walk.points[(known == UNKNOWN) & (self.distances(walk.points) > _NEW_M)])
+        new = _with_neighbours(walk.points[(known == UNKNOWN) & (self.distances(walk.points) > _NEW_M)])
         free = _seen_free(walk, self.resolution_m)
         old_free, old_walls = (_centres(self.cells == c, self.resolution_m) + self.corner for c in (FREE, WALL))
         walls = np.concatenate([old_walls, new])
@@ -74,6 +78,7 @@ class ReferenceMap:
 
     @classmethod
     def _drawn(cls, points: Array, walls: Array, free: Array, resolution_m: float) -> "ReferenceMap":
+        """From wall points for ICP, and points ``(N, 2)`` whose cells are wall or free."""
         everything = np.concatenate([walls, free]) if len(free) else walls
         low = np.floor((everything.min(axis=0) - _MARGIN_M) / resolution_m) * resolution_m
         width, height = (np.ceil((everything.max(axis=0) + _MARGIN_M - low) / resolution_m)).astype(int)
@@ -84,12 +89,17 @@ class ReferenceMap:
         return cls(np.ascontiguousarray(points, dtype=float), cells, resolution_m, low)
 
     @cached_property
-    def normals(self) -> Array:
-        """Across the wall at each point ``(M, 2)``; which of the two sides does not matter."""
+    def tree(self) -> "cKDTree":
+        """For nearest wall points."""
         from scipy.spatial import cKDTree
 
+        return cKDTree(self.points)
+
+    @cached_property
+    def normals(self) -> Array:
+        """Unit vector across the wall at each point ``(M, 2)``; its sign does not matter."""
         neighbours = min(_NEIGHBOURS, len(self.points))
-        _, index = cKDTree(self.points).query(self.points, neighbours)
+        _, index = self.tree.query(self.points, neighbours)
         near = self.points[index.reshape(len(self.points), neighbours)]  # (M, k, 2)
         centred = near - near.mean(axis=1, keepdims=True)
         covariance = np.einsum("mki,mkj->mij", centred, centred)
@@ -119,11 +129,6 @@ class ReferenceMap:
             _crossed(self.cells, np.ascontiguousarray(a), np.ascontiguousarray(b), short_m / self.resolution_m)
         )
 
-    def as_grid(self) -> OccupancyGrid:
-        """As an occupancy grid: walls 1, free 0, the rest NaN."""
-        prob = np.array([np.nan, 0.0, 1.0], dtype=np.float32)[self.cells]
-        return OccupancyGrid(prob, self.resolution_m, Pose2(float(self.corner[0]), float(self.corner[1]), 0.0))
-
     def _index(self, points: Array) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.bool_]]:
         height, width = self.cells.shape
         column, row = np.floor((np.asarray(points, dtype=float) - self.corner) / self.resolution_m).astype(np.int64).T
@@ -132,14 +137,14 @@ class ReferenceMap:
 
 
 def sightlines(walk: Walk) -> tuple[Array, Array]:
-    """Lines from places on the path to what was seen from there: starts and ends ``(N, 2)``.
+    """Lines of sight from positions on the path to what was seen from there: starts and ends ``(N, 2)``.
 
-    A walk does not keep which point was seen from where. In each direction the nearest point is taken: had there been
-    anything before it, it would be nearer. Walls have gaps between their points; what shows through one is left out.
+    A walk does not store from where each point was seen. In each direction the nearest point is taken, as it hides
+    those behind it. Between the points of a wall are gaps: a point seen only through a gap is left out.
     """
     starts, ends = [], []
-    for place in _places(walk):
-        offset = walk.points - place
+    for position in _positions(walk):
+        offset = walk.points - position
         distance = np.hypot(offset[:, 0], offset[:, 1])
         beam = ((np.arctan2(offset[:, 1], offset[:, 0]) / (2 * np.pi) + 0.5) * _BEAMS).astype(int) % _BEAMS
         nearest_m = np.full(_BEAMS, np.inf)
@@ -147,19 +152,19 @@ def sightlines(walk: Walk) -> tuple[Array, Array]:
         beside_m = np.minimum(np.roll(nearest_m, 1), np.roll(nearest_m, -1))
         seen = (distance <= nearest_m[beam]) & (distance <= _GAP * beside_m[beam])
         ends.append(walk.points[seen])
-        starts.append(np.broadcast_to(place, ends[-1].shape))
+        starts.append(np.broadcast_to(position, ends[-1].shape))
     return (np.concatenate(starts), np.concatenate(ends)) if starts else (np.empty((0, 2)), np.empty((0, 2)))
 
 
-def _places(walk: Walk) -> Array:
-    """Positions along the path, some way apart."""
+def _positions(walk: Walk) -> Array:
+    """Positions ``(N, 2)`` along the path, ``_STEP_M`` apart."""
     walked_m = np.concatenate([[0.0], np.cumsum(np.hypot(*np.diff(walk.xy, axis=0).T))])
     wanted = np.arange(0.0, walked_m[-1] + _STEP_M, _STEP_M)
     return walk.xy[np.unique(np.clip(np.searchsorted(walked_m, wanted), 0, len(walked_m) - 1))]
 
 
 def _seen_free(walk: Walk, resolution_m: float) -> Array:
-    """Points ``(N, 2)`` in free space, one for each cell or so: along lines of sight, and where someone walked."""
+    """Centres ``(N, 2)`` of free cells: those along lines of sight and those near the path."""
     starts, ends = sightlines(walk)
     length = np.hypot(*(ends - starts).T)
     steps = np.maximum(((length - _SHORT_OF_WALL_M) / resolution_m).astype(int), 0)
@@ -174,17 +179,18 @@ def _seen_free(walk: Walk, resolution_m: float) -> Array:
     return np.asarray((cells + 0.5) * resolution_m, dtype=np.float64)
 
 
-def _in_company(points: Array) -> Array:
-    """Points with others near by: single ones are noise, or someone who passed."""
+def _with_neighbours(points: Array) -> Array:
+    """Points with others near by; single ones are noise, or a person who passed."""
     from scipy.spatial import cKDTree
 
-    if len(points) <= _COMPANY:
+    if len(points) <= _MIN_NEIGHBOURS:
         return points[:0]
-    farthest_m = np.asarray(cKDTree(points).query(points, _COMPANY + 1)[0])[:, -1]
-    return points[farthest_m <= _COMPANY_M]
+    farthest_m = np.asarray(cKDTree(points).query(points, _MIN_NEIGHBOURS + 1)[0])[:, -1]
+    return points[farthest_m <= _NEIGHBOUR_M]
 
 
 def _centres(chosen: NDArray[np.bool_], resolution_m: float) -> Array:
+    """Centres ``(N, 2)`` of the chosen cells, in the grid's frame."""
     row, column = np.nonzero(chosen)
     return np.asarray((np.stack([column, row], axis=-1) + 0.5) * resolution_m, dtype=np.float64)
 
