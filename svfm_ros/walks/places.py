@@ -1,7 +1,7 @@
 """The places of a house: read from ``places.yaml``, or found from where walks end.
 
-A found place keeps its name and its colour: places known before are matched first, and new ones are numbered in the
-order in which they were visited often enough to count, so that later walks can only add to the end of the list.
+A found place keeps its name and its colour: walk ends are assigned to known places first, and new places are numbered
+in the order in which they reached the number of visits needed, so that later walks only add to the end of the list.
 """
 
 import colorsys
@@ -25,25 +25,25 @@ __all__ = ["colour_of", "find_places", "find_places_of_walks", "load_places", "s
 
 Array = NDArray[np.float64]
 
-# Okabe and Ito's colours, told apart by the colour-blind too; black and yellow are left out, they vanish on maps.
+# Okabe and Ito's colours for the colour-blind, without black and yellow, which are hard to see on maps.
 _PALETTE = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9")
 _KEYS = ("name", "x", "y", "radius", "colour")
 _FOUND_NAME = "place {number}"
 _FOUND_PATTERN = re.compile(r"place (\d+)")
-_RADIUS_QUANTILE, _RADIUS_ROOM = 0.95, 1.2  # a place holds this share of its visits with some room around them
+_RADIUS_QUANTILE, _RADIUS_FACTOR = 0.95, 1.2  # radius: this quantile of the visits' distances, times this factor
 
 
 def colour_of(number: int) -> str:
-    """The colour of the n-th place, from 0 on; never the same one twice in a row of places a house may have."""
+    """The colour ``#rrggbb`` of the n-th place, from 0 on; different for all places of a house."""
     if number < len(_PALETTE):
         return _PALETTE[number]
-    golden = (math.sqrt(5) - 1) / 2  # turns the hue so that no two come close
+    golden = (math.sqrt(5) - 1) / 2  # multiples of it spread hues evenly
     red, green, blue = colorsys.hls_to_rgb((number * golden) % 1.0, 0.45, 0.6)
     return f"#{round(red * 255):02x}{round(green * 255):02x}{round(blue * 255):02x}"
 
 
 def load_places(path: Path) -> Places:
-    """Read ``places: [{name, x, y, radius, colour}]``; a place without a colour gets one by its rank."""
+    """Read ``places: [{name, x, y, radius, colour}]``; a place without a colour gets one by its index."""
     import yaml
 
     try:
@@ -111,41 +111,41 @@ def find_places(
 ) -> Places:
     """The known places, and after them new ones where walks end: positions ``(N, 2)`` at times ``(N,)``.
 
-    Known places keep name, colour and rank. Those that were found (``place 1``) move with the walks that end there;
-    those that a person named stay where that person put them.
+    Known places keep name, colour and index. Those that were found (``place 1``) move with the walks that end there;
+    those that a person named stay where they are.
     """
     config, known = config or PlacesConfig(), known or Places()
     ends, stamps = np.asarray(ends_xy, dtype=float).reshape(-1, 2), np.asarray(stamps_ns, dtype=np.int64)
     if len(ends) != len(stamps) or not np.isfinite(ends).all():
         raise DataError(f"expected finite walk ends with one stamp each, got {len(ends)} and {len(stamps)}")
-    order = np.lexsort((ends[:, 1], ends[:, 0], stamps))  # the walks' own order must not matter
+    order = np.lexsort((ends[:, 1], ends[:, 0], stamps))  # the result does not depend on the order of the walks
     ends, stamps = ends[order], stamps[order]
-    owner = _belongs(ends, known, config)
+    owner = _assigned(ends, known, config)
     places = [_moved(place, ends[owner == n], config) for n, place in enumerate(known)]
     for visits in _new_groups(ends[owner < 0], len(ends), config):
         places.append(_new_place(visits, places, config))
     return Places(tuple(places))
 
 
-def _belongs(ends: Array, known: Places, config: PlacesConfig) -> NDArray[np.int64]:
-    """Which known place each end is counted to, -1 for none ``(N,)``; a little beyond its edge still counts."""
+def _assigned(ends: Array, known: Places, config: PlacesConfig) -> NDArray[np.int64]:
+    """Index of the known place of each walk end ``(N,)``, -1 for none; radii are widened by half of ``reach_m``."""
     margin = 0.5 * config.reach_m
     return Places(tuple(replace(p, radius_m=p.radius_m + margin) for p in known)).assign(ends)
 
 
 def _new_groups(ends: Array, walks: int, config: PlacesConfig) -> list[Array]:
-    """Ends that lie together, in the order in which their places came to be; ``ends`` are in order of time."""
+    """Clusters of ends ``(N, 2)`` in order of time, sorted by when each reached the number of visits needed."""
     needed = max(config.min_visits, math.ceil(config.min_share * walks))
     if len(ends) < needed:
         return []
     from sklearn.cluster import MeanShift  # takes a second to import
 
-    # Mean shift looks for the middles of discs of a given size, which is what places are; it does not chain neighbours.
+    # Mean shift finds discs of a given size, as places are; single linkage or DBSCAN would chain neighbours.
     seeds = config.reach_m * np.unique(np.round(ends / config.reach_m), axis=0)
     labels = MeanShift(bandwidth=config.reach_m, seeds=seeds, cluster_all=False).fit_predict(ends)
     groups = [np.flatnonzero(labels == label) for label in np.unique(labels[labels >= 0])]
     large = [group for group in groups if len(group) >= needed]
-    # A place exists from the visit on that makes it one; walks that come later cannot change this order.
+    # Sorted by the visit that completed the number needed: later walks do not change this order.
     return [ends[group] for group in sorted(large, key=lambda group: int(group[config.min_visits - 1]))]
 
 
@@ -159,10 +159,10 @@ def _new_place(visits: Array, others: Iterable[Place], config: PlacesConfig) -> 
 
 
 def _moved(place: Place, visits: Array, config: PlacesConfig) -> Place:
-    """A found place where its visits are; a place that a person named, or that saw few visits, as it was."""
+    """A found place moved to the mean of its visits; unchanged if a person named it or it has few visits."""
     if len(visits) < config.min_visits or not _FOUND_PATTERN.fullmatch(place.name):
         return place
-    middle = np.round(visits.mean(axis=0), 2)  # a centimetre is finer than anybody stands
+    middle = np.round(visits.mean(axis=0), 2)  # to the centimetre
     distance = np.linalg.norm(visits - middle, axis=1)
-    radius = max(config.min_radius_m, round(_RADIUS_ROOM * float(np.quantile(distance, _RADIUS_QUANTILE)), 2))
+    radius = max(config.min_radius_m, round(_RADIUS_FACTOR * float(np.quantile(distance, _RADIUS_QUANTILE)), 2))
     return replace(place, x=float(middle[0]), y=float(middle[1]), radius_m=radius)

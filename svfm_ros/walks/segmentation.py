@@ -1,9 +1,9 @@
-"""Where walks start and end in a trajectory: the rules, shared by the live recorder and by ``cut_walks``.
+"""Cut a trajectory into walks: the rules, used by ``cut_walks`` and by the live recorder.
 
-A *stay* is a stretch of ``dwell_time_s`` during which the wearer keeps within ``dwell_radius_m`` of where the stretch
-began. A pose is still when some stay covers it. A walk is a longest run of poses that are not still, without a gap in
-time. Its edges are then moved to where the wearer really left and came to rest: into the stays before and after it, up
-to ``trim_radius_m`` from their middles. One outlier of SLAM makes a run of one pose, and sway makes none at all.
+A *stay* is an interval of ``dwell_time_s`` during which the wearer remains within ``dwell_radius_m`` of the position at
+its start. A pose is still if it is part of a stay. A walk is a longest run of poses that are not still, without a gap
+in time. Its ends are then moved into the stays before and after it, up to ``trim_radius_m`` from the median position of
+each: there the wearer left and came to rest. An outlier of SLAM gives a run of one pose, which is too short for a walk.
 """
 
 from dataclasses import dataclass
@@ -22,12 +22,12 @@ Array = NDArray[np.float64]
 Stamps = NDArray[np.int64]
 Reason = Literal["dwell", "gap", "long", "finish"]
 
-_EDGE_POSES = 3  # the middle of so many poses stands for an edge that no stay borders
+_EDGE_POSES = 3  # poses whose median is used where a run starts or ends without a stay
 
 
 @dataclass(frozen=True, slots=True)
 class WalkCut:
-    """From when to when a walk goes, both ends included, and what ended it."""
+    """The interval of a walk, both stamps included, and why it ended."""
 
     start_ns: int
     end_ns: int
@@ -36,7 +36,7 @@ class WalkCut:
 
 @dataclass(frozen=True, slots=True)
 class Stretch:
-    """A run of moving poses ``[first, last]`` within arrays, with the stays that border it.
+    """A run of moving poses with indices ``[first, last]``, and the stays before and after it.
 
     ``rest_before`` is the first index of the stay that ends right before ``first``; ``rest_after`` is one past the last
     index of the stay that begins right after ``last``. None where the run starts or ends without a stay.
@@ -70,7 +70,7 @@ def _check_trajectory(stamps: Stamps, xy: Array) -> None:
 
 
 def _stretches(stamps: Stamps, xy: Array, config: RecorderConfig) -> list[Stretch]:
-    """Every run of poses that no stay covers."""
+    """All runs of poses that are not part of a stay."""
     if not len(stamps):
         return []
     dwell_ns, gap_ns = to_ns(config.dwell_time_s), to_ns(config.max_gap_s)
@@ -101,7 +101,7 @@ def _stay_ends(stamps: Stamps, xy: Array, part: Stamps, config: RecorderConfig) 
     count = len(stamps)
     until = stamps + to_ns(config.dwell_time_s)
     end = np.searchsorted(stamps, until, side="right")
-    reached = np.searchsorted(stamps, until, side="left")  # the pose that proves the stretch was long enough
+    reached = np.searchsorted(stamps, until, side="left")  # the first pose after the dwell time
     complete = reached < count
     complete[complete] = part[reached[complete]] == part[complete]
     anchors = np.flatnonzero(complete)
@@ -117,7 +117,7 @@ def _stay_ends(stamps: Stamps, xy: Array, part: Stamps, config: RecorderConfig) 
 
 
 def is_stay(xy: Array, config: RecorderConfig) -> bool:
-    """Whether positions ``(N, 2)`` keep to where the first of them is."""
+    """Whether positions ``(N, 2)`` are all within ``dwell_radius_m`` of the first."""
     return not bool(_beyond(xy[1:] - xy[0], config.dwell_radius_m).any())
 
 
@@ -126,7 +126,7 @@ def _beyond(offset: Array, radius_m: float) -> NDArray[np.bool_]:
 
 
 def _split_long(stamps: Stamps, stretch: Stretch, longest_ns: int) -> list[Stretch]:
-    """The same poses in pieces of at most ``longest_ns``."""
+    """The run cut into pieces of at most ``longest_ns``."""
     pieces, first, before = [], stretch.first, stretch.rest_before
     while stamps[stretch.last] - stamps[first] > longest_ns:
         cut = int(np.searchsorted(stamps, stamps[first] + longest_ns, side="right"))
@@ -136,7 +136,7 @@ def _split_long(stamps: Stamps, stretch: Stretch, longest_ns: int) -> list[Stret
 
 
 def trim(stamps: Stamps, xy: Array, stretch: Stretch, config: RecorderConfig) -> WalkCut | None:
-    """The walk of a stretch with its edges where the wearer left and came to rest; None when it is too small."""
+    """The walk of a run, from where the wearer left to where they came to rest; None when it is too short."""
     first = leave(stamps, xy, stretch, config)
     last = _arrive(stamps, xy, stretch, config)
     if last <= first or stamps[last] - stamps[first] < to_ns(config.min_duration_s):
@@ -148,19 +148,19 @@ def trim(stamps: Stamps, xy: Array, stretch: Stretch, config: RecorderConfig) ->
 
 
 def leave(stamps: Stamps, xy: Array, stretch: Stretch, config: RecorderConfig) -> int:
-    """The last pose at rest before the stretch, or the last one near its beginning."""
+    """Index of the last pose at rest before the run, or without a stay of the last one near its start."""
     if stretch.rest_before is None:
         near = _near_middle(xy[stretch.first : stretch.last + 1], slice(0, _EDGE_POSES), config.trim_radius_m)
         return stretch.first + _count_first(near) - 1
     stay = slice(stretch.rest_before, stretch.first)
-    # Only the second half of a stay: the first belongs to the walk that came before, and walks must not overlap.
+    # Only the second half of a stay: the walk before may end in the first half, and walks must not overlap.
     late = stamps[stay] >= stamps[stretch.rest_before] + to_ns(config.dwell_time_s) // 2
     at_rest = np.flatnonzero(late & _near_middle(xy[stay], slice(None), config.trim_radius_m))
     return stretch.rest_before + int(at_rest[-1]) if len(at_rest) else stretch.first
 
 
 def _arrive(stamps: Stamps, xy: Array, stretch: Stretch, config: RecorderConfig) -> int:
-    """The first pose at rest after the stretch, or the first from which it stays near its end."""
+    """Index of the first pose at rest after the run, or without a stay of the first one near its end."""
     if stretch.rest_after is None:
         near = _near_middle(xy[stretch.first : stretch.last + 1][::-1], slice(0, _EDGE_POSES), config.trim_radius_m)
         return stretch.last - _count_first(near) + 1
@@ -172,16 +172,16 @@ def _arrive(stamps: Stamps, xy: Array, stretch: Stretch, config: RecorderConfig)
 
 
 def _count_first(flags: NDArray[np.bool_]) -> int:
-    """How many are True before the first that is not; at least one."""
+    """The number of leading True values; at least 1."""
     return max(int(np.argmin(np.append(flags, False))), 1)
 
 
 def _near_middle(xy: Array, part: slice, radius_m: float) -> NDArray[np.bool_]:
-    """Which positions lie within ``radius_m`` of the median of some of them."""
+    """Which positions ``(N, 2)`` lie within ``radius_m`` of the median of those in ``part`` ``(N,)``."""
     offset = xy - np.median(xy[part], axis=0)
     return np.asarray(np.hypot(offset[:, 0], offset[:, 1]) <= radius_m)
 
 
 def to_ns(seconds: float) -> int:
-    """Whole nanoseconds."""
+    """Seconds as whole nanoseconds."""
     return round(seconds * NS_PER_S)

@@ -1,7 +1,7 @@
-"""Cuts walks while they happen: push pose by pose, and out come the intervals of finished walks.
+"""Cut walks live: takes poses one by one and returns the intervals of finished walks.
 
-SLAM rewrites past poses when it closes a loop. So the recorder keeps stamps and positions only to decide *when* a walk
-was; the walk itself is taken from the trajectory as it stands when the walk has ended (``take_walk``).
+SLAM corrects past poses when it closes a loop. So the recorder keeps stamps and positions only to find the *interval*
+of a walk; its poses are taken from the optimised trajectory after the walk has ended (``take_walk``).
 
     recorder = WalkRecorder(config)
     for cut in recorder.push(update.stamp_ns, update.T_map_base):
@@ -31,7 +31,7 @@ PointsOf = Callable[[int], ArrayLike | None]
 CovarianceOf = Callable[[int], ArrayLike | None]
 """Covariance ``(3, 3)`` of the pose (x, y, theta) at that stamp, in the trajectory's axes; None where not known."""
 
-_DROP_FROM = 1024  # forget poses only when so many can go at once
+_DROP_FROM = 1024  # old poses are dropped in batches of at least so many
 
 
 class WalkRecorder:
@@ -46,16 +46,16 @@ class WalkRecorder:
         self._forget_all()
 
     def _forget_all(self) -> None:
-        """Start over, as after a gap. Indices below point into the two lists."""
+        """Start over, as after a gap. The indices below are those of the two lists."""
         self._stamps: list[int] = []
         self._xy: list[tuple[float, float]] = []
-        self._decided = 0  # poses known to be moving or still
-        self._last_stay: int | None = None  # where the latest stay begins
+        self._decided = 0  # number of poses known to be moving or still
+        self._last_stay: int | None = None  # first index of the latest stay
         self._first: int | None = None  # the open walk's first moving pose
-        self._rest_before: int | None = None  # the stay before the open walk
+        self._rest_before: int | None = None  # first index of the stay before the open walk
 
     def push(self, stamp_ns: int, pose: Pose2 | ArrayLike) -> list[WalkCut]:
-        """Take in the pose at a time later than all before; returns the walks this finished, nearly always none."""
+        """Add a pose, later than all before; returns the walks that are finished now, mostly none."""
         x, y = pose.as_array()[:2] if isinstance(pose, Pose2) else np.asarray(pose, dtype=float)[:2]
         self._check(stamp_ns, float(x), float(y))
         cuts: list[WalkCut] = []
@@ -70,13 +70,13 @@ class WalkRecorder:
         return cuts
 
     def finish(self) -> list[WalkCut]:
-        """End the open walk now; what follows is a new one."""
+        """End the open walk; later poses start a new one."""
         return self._end_part("finish")
 
     def rewrite(self, stamps_ns: ArrayLike, poses: ArrayLike) -> None:
-        """Replace remembered positions by those of an optimised trajectory; call it after a loop was closed.
+        """Replace the positions kept by those of an optimised trajectory; to be called after a loop closure.
 
-        Without it the jump of the pose would look like a step. Poses the trajectory does not hold stay as they are.
+        Otherwise the correction would look like a step. Poses that are not in the trajectory are unchanged.
         """
         stamps, new = np.asarray(stamps_ns, dtype=np.int64), np.asarray(poses, dtype=float)
         mine = np.array(self._stamps, dtype=np.int64)
@@ -87,7 +87,7 @@ class WalkRecorder:
 
     @property
     def walk_so_far_ns(self) -> int | None:
-        """When the walk now being walked began; None at rest. Known as soon as the wearer has left the dwell radius."""
+        """Stamp at which the walk under way began; None at rest, and until the wearer has left the dwell radius."""
         first = self._first
         if first is None:
             first = bisect.bisect_right(self._stamps, self._covered_until_ns)
@@ -119,7 +119,7 @@ class WalkRecorder:
         return end if is_stay(np.array(self._xy[k:end]), self._config) else 0
 
     def _decide(self, stay_end: int) -> list[WalkCut]:
-        """Settle whether the next undecided pose moves; returns the walk that ends there, if one does."""
+        """Decide whether the next pose is moving; returns the walk that ends there, if any."""
         k = self._decided
         self._decided += 1
         if stay_end:
@@ -135,7 +135,7 @@ class WalkRecorder:
         return cuts
 
     def _close(self, last: int, rest_after: int | None, reason: Reason) -> list[WalkCut]:
-        """The open walk, if there is one and it is large enough."""
+        """End the open walk, if any; returns it if it is long enough."""
         if self._first is None:
             return []
         stretch = Stretch(self._first, last, self._rest_before, rest_after, reason)
@@ -145,7 +145,7 @@ class WalkRecorder:
         return [] if cut is None else [cut]
 
     def _end_part(self, reason: Reason) -> list[WalkCut]:
-        """No pose follows without a gap: settle all, close the open walk, start over."""
+        """At a gap or the end: decide all poses, end the open walk, start over."""
         cuts: list[WalkCut] = []
         while self._decided < len(self._stamps):
             cuts += self._decide(0)
@@ -154,9 +154,9 @@ class WalkRecorder:
         return cuts
 
     def _forget_old(self) -> None:
-        """Drop poses that no later decision can need."""
+        """Drop poses that no later decision needs."""
         needed = [self._decided, self._first, self._rest_before, self._last_stay]
-        if self._first is not None:  # an open walk needs its own past, not the stay after it
+        if self._first is not None:  # an open walk does not need the latest stay
             needed.pop()
         drop = min(i for i in needed if i is not None)
         if drop < _DROP_FROM:
@@ -191,7 +191,7 @@ def take_walk(
     config: RecorderConfig | None = None,
     covariance_of: CovarianceOf | None = None,
 ) -> Walk:
-    """The walk of that interval, out of the trajectory as it stands now; its frame is the trajectory's."""
+    """The walk of an interval with the poses of the given trajectory, in its frame."""
     stamps, trajectory = np.asarray(stamps_ns, dtype=np.int64), np.asarray(poses, dtype=float)
     part = slice(*np.searchsorted(stamps, [cut.start_ns, cut.end_ns + 1]))
     if len(stamps[part]) < 2:
@@ -215,13 +215,13 @@ def _covariances(stamps: NDArray[np.int64], covariance_of: CovarianceOf) -> Arra
 
 
 def walk_id_of(resident: str, start_ns: int) -> str:
-    """A name for the walk that began then; the same recording gives the same name again."""
+    """Walk id from the resident and the start in UTC; the same recording always gives the same id."""
     when = datetime.fromtimestamp(start_ns // NS_PER_S, UTC)
     return f"{resident}-{when:%Y%m%dT%H%M%S}.{start_ns % NS_PER_S // 1_000_000:03d}Z"
 
 
 def _seen(stamps: NDArray[np.int64], poses: Array, points_of: PointsOf, spacing_m: float) -> Array:
-    """What all scans saw, in the trajectory's frame, thinned."""
+    """Points ``(N, 2)`` of all scans in the trajectory's frame, thinned."""
     clouds = []
     for stamp, pose in zip(stamps.tolist(), poses, strict=True):
         points = points_of(stamp)
@@ -231,7 +231,7 @@ def _seen(stamps: NDArray[np.int64], poses: Array, points_of: PointsOf, spacing_
 
 
 def thin_points(points: ArrayLike, spacing_m: float) -> Array:
-    """One point, the mean, for each square of side ``spacing_m`` that holds any; points that are not finite go."""
+    """The mean point of each square of side ``spacing_m`` with points in it ``(N, 2)``; only finite points count."""
     p = np.asarray(points, dtype=float).reshape(-1, 2)
     p = p[np.isfinite(p).all(axis=1)]
     if not len(p):
