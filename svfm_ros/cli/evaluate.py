@@ -27,7 +27,7 @@ from svfm_ros.errors import DataError, UsageError
 from svfm_ros.pipeline.model_input import forecaster_of
 from svfm_ros.pipeline.walk_input import (
     WalkInput,
-    place_beside,
+    align_to_house,
     read_walks,
     recordings_of,
     store_beside,
@@ -125,7 +125,7 @@ def _given(args: argparse.Namespace) -> WalkInput:
     recordings = recordings_of(args.walks)
     if recordings is None:
         return read_walks(args.walks[0], args.resident)
-    given = place_beside(recordings, args.store or store_beside(args.model), args.resident, args.map)
+    given = align_to_house(recordings, args.store or store_beside(args.model), args.resident, args.map)
     print_refused(given.refused)
     return given
 

@@ -1,8 +1,8 @@
-"""Walks out of recordings of scans: through SLAM, cut where the wearer rests, laid into one house.
+"""Walks from recordings of scans: SLAM, cut where the wearer rests, aligned to one house.
 
-The first recording that holds a walk lays down the frame of the house, unless a map or walks placed before do. Every
-later walk is aligned to what is known of the house, and extends it. A walk that cannot be placed with certainty is
-refused, by name and with the reason; it would teach the model nonsense.
+The frame of the house is that of a map or of walks aligned before, or else of the first recording with a walk. Every
+later walk is aligned to the reference map of the house, and extends it. A walk that cannot be aligned with certainty is
+refused, with its id and the reason, because the model would be trained on wrong positions.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from svfm_ros.walks.segmentation import WalkCut
     from svfm_ros.walks.walk_store import WalkStore
 
-__all__ = ["PlacedWalks", "Refused", "as_recordings", "house_of", "keep_walks", "place_recordings"]
+__all__ = ["AlignedRecordings", "Refused", "align_recordings", "as_recordings", "house_of", "keep_walks"]
 
 _BAG_ENDINGS = (".mcap", ".db3", ".bag")
 _LOG_ENDINGS = (".rawlog", ".log", ".clf", ".npz")
@@ -31,29 +31,29 @@ _RESIDENT = "resident"
 
 @dataclass(frozen=True, slots=True)
 class Refused:
-    """A recording or a walk that is of no use, and why."""
+    """A recording or a walk that is not used, and why."""
 
     name: str
     reason: str
 
 
 @dataclass(frozen=True, slots=True)
-class PlacedWalks:
-    """What came out of recordings: walks as recorded, where each belongs, and what had to be left out."""
+class AlignedRecordings:
+    """The walks of recordings, their alignments, and what was refused."""
 
     walks: "tuple[Walk, ...]"  # each in the frame of its recording
     alignments: "tuple[Alignment, ...]"  # one for each, accepted or not
     refused: tuple[Refused, ...]
 
     @property
-    def placed(self) -> "list[Walk]":
-        """The accepted walks, in the frame of the house."""
+    def aligned(self) -> "list[Walk]":
+        """The accepted walks in the house's frame."""
         pairs = zip(self.walks, self.alignments, strict=True)
         return [walk.placed(a.T_house_walk) for walk, a in pairs if a.accepted]
 
 
 def as_recordings(paths: Sequence[Path]) -> list[Path] | None:
-    """The recordings among what was typed, folders of recordings opened; None where it is no recording at all."""
+    """All recordings at these paths, also those in folders; None where no path is a recording."""
     found = [_recordings_at(path) for path in paths]
     if not any(found):
         return None
@@ -64,7 +64,7 @@ def as_recordings(paths: Sequence[Path]) -> list[Path] | None:
 
 
 def _recordings_at(path: Path) -> list[Path]:
-    """The path itself if it is a recording, what lies in it if it is a folder of them."""
+    """The path itself if it is a recording, its recordings if it is a folder."""
     if not path.is_dir():
         return [path] if path.is_file() and _is_recording(path) else []
     if (path / "metadata.yaml").exists():
@@ -83,10 +83,10 @@ def _is_recording(path: Path) -> bool:
     return plain.suffix in _BAG_ENDINGS + _LOG_ENDINGS
 
 
-def place_recordings(
+def align_recordings(
     paths: Sequence[Path], resident: str | None = None, house: "ReferenceMap | None" = None
-) -> PlacedWalks:
-    """SLAM, cut and align all recordings; ``house`` is what is known already of the house they belong to."""
+) -> AlignedRecordings:
+    """SLAM, cut and align all recordings; ``house`` is the reference map of their house, if there is one."""
     from svfm_ros.walks.align import align_walks
     from svfm_ros.walks.reference_map import ReferenceMap
 
@@ -104,16 +104,18 @@ def place_recordings(
             refused.append(Refused(str(path), "expected a walk, got a wearer who hardly moved"))
         elif house is None:
             house = ReferenceMap.from_grid(_grid(mapped))
-            alignments = [_where_it_is(walk) for walk in found]
-        refused += [Refused(str(path), f"walk {w.walk_id} is there already") for w in found if w.walk_id in walks]
+            alignments = [_in_its_own_frame(walk) for walk in found]
+        refused += [
+            Refused(str(path), f"walk {w.walk_id} is in another recording too") for w in found if w.walk_id in walks
+        ]
         walks |= {walk.walk_id: walk for walk in found if walk.walk_id not in walks}
     rest = list(walks.values())[len(alignments) :]
     if rest and house is not None:
         with progress() as bar:
-            task = bar.add_task("placing", total=len(rest), note="")
+            task = bar.add_task("aligning", total=len(rest), note="")
             alignments += align_walks(rest, house, extend=True, on_walk=lambda _: bar.advance(task)).alignments
     refused += [Refused(a.walk_id, a.reason) for a in alignments if not a.accepted]
-    return PlacedWalks(tuple(walks.values()), tuple(alignments), tuple(refused))
+    return AlignedRecordings(tuple(walks.values()), tuple(alignments), tuple(refused))
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,7 +142,7 @@ def _map(path: Path, title: str) -> _Mapped:
 
 
 def _cut(mapped: _Mapped, resident: str) -> "list[Walk]":
-    """Its walks; what was seen while nobody walked is not kept in memory."""
+    """The walks of a recording; points of scans outside of walks are not kept in memory."""
     from svfm_ros.slam.offline import seen_points
     from svfm_ros.walks.segmentation import cut_walks
     from svfm_ros.walks.walk_recorder import take_walk
@@ -165,14 +167,14 @@ def _grid(mapped: _Mapped) -> "OccupancyGrid":
     return draw_grid(mapped.source, mapped.trajectory)
 
 
-def _where_it_is(walk: "Walk") -> "Alignment":
+def _in_its_own_frame(walk: "Walk") -> "Alignment":
     from svfm_ros.types import Alignment, Pose2
 
     return Alignment(walk.walk_id, Pose2(), None, True, "recorded while the house's map was made")
 
 
 def house_of(store: "WalkStore") -> "ReferenceMap | None":
-    """What the placed walks of a store saw of their house; None where nothing was placed or nothing seen."""
+    """The reference map of the aligned walks of a store; None where they have no points."""
     from svfm_ros.walks.reference_map import ReferenceMap
 
     house = None
@@ -182,8 +184,8 @@ def house_of(store: "WalkStore") -> "ReferenceMap | None":
     return house
 
 
-def keep_walks(store: "WalkStore", found: PlacedWalks) -> int:
-    """Store new walks, also those that were refused: they may be placed later. Returns how many are new."""
+def keep_walks(store: "WalkStore", found: AlignedRecordings) -> int:
+    """Store new walks, also refused ones, which may be aligned later; returns the number of new walks."""
     new = [walk for walk in found.walks if walk.walk_id not in store]
     count = store.add_all(new)
     fresh = {walk.walk_id for walk in new if walk.walk_id in store}

@@ -1,6 +1,6 @@
-"""Walks as commands take them: a store, a CSV file, or recordings of scans that become walks first.
+"""Walks as commands take them: from a store, a CSV file, or recordings of scans.
 
-Also what a model remembers about the walks it was trained on.
+Also the fingerprints of training walks that are stored with a model.
 """
 
 import hashlib
@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from svfm_ros.errors import DataError, UsageError
-from svfm_ros.pipeline.recorded_walks import PlacedWalks, Refused, as_recordings
+from svfm_ros.pipeline.recorded_walks import AlignedRecordings, Refused, as_recordings
 
 if TYPE_CHECKING:
     from svfm_ros.types import Walk
@@ -19,36 +19,36 @@ if TYPE_CHECKING:
 __all__ = [
     "TRAINED_ON",
     "WalkInput",
+    "align_to_house",
     "fingerprint",
     "keep_recordings",
-    "place_beside",
     "read_walks",
     "recordings_of",
     "store_beside",
 ]
 
 TRAINED_ON = "trained_on"
-"""Key in a model's metrics: fingerprints of its training walks, so that it is never judged by one of them."""
+"""Key in a model's metrics: fingerprints of its training walks, so that it is never scored on one of them."""
 
 
 @dataclass(frozen=True, slots=True)
 class WalkInput:
-    """Walks in the frame of the house."""
+    """Walks in the house's frame."""
 
     walks: "list[Walk]"
     frame: str | None  # None: the file does not say
-    unplaced: int = 0  # walks of a store that nobody has placed in the house yet
-    refused: tuple[Refused, ...] = ()  # recordings and walks that are of no use
+    unplaced: int = 0  # walks of the store that are not aligned with the house yet
+    refused: tuple[Refused, ...] = ()  # recordings and walks that are not used
 
 
 def read_walks(path: Path, resident: str | None = None) -> WalkInput:
-    """All walks of one person in a store or a CSV file; they need not be named where there is nobody else."""
+    """All walks of one person in a store or a CSV file; ``resident`` may be None where there is only one."""
     found = _from_store(path, resident) if path.is_dir() else _from_csv(path, resident)
     return _one_person(found, path, resident)
 
 
 def recordings_of(paths: Sequence[Path]) -> list[Path] | None:
-    """The recordings that were typed; None where it is one store or CSV file."""
+    """The recordings at the paths of a command line; None where it is one store or CSV file."""
     for path in paths:
         if not path.exists():
             raise UsageError(f"expected a walk store, a CSV file or recordings of scans, got nothing at {path}")
@@ -61,25 +61,25 @@ def recordings_of(paths: Sequence[Path]) -> list[Path] | None:
 
 
 def store_beside(model: Path) -> Path:
-    """Where the walks of recordings are kept unless someone says otherwise."""
+    """The default store for walks of recordings: beside the model's file."""
     return model.with_suffix(".walks")
 
 
 def keep_recordings(recordings: Sequence[Path], store: Path, resident: str | None, grid: Path | None) -> WalkInput:
-    """Recordings become walks in a store; all walks of the store come back, those of earlier days too."""
-    from svfm_ros.pipeline.recorded_walks import house_of, keep_walks, place_recordings
+    """Add the walks of recordings to a store; returns all walks of the store, also those of earlier days."""
+    from svfm_ros.pipeline.recorded_walks import align_recordings, house_of, keep_walks
     from svfm_ros.walks.walk_store import WalkStore, is_store
 
     house = house_of(WalkStore.open(store)) if is_store(store) else None
-    found = place_recordings(recordings, resident, house or _house_on(grid))
+    found = align_recordings(recordings, resident, house or _house_on(grid))
     _check_found(found, recordings)
     keep_walks(WalkStore.create(store), found)
     return replace(read_walks(store, resident), refused=found.refused)
 
 
-def place_beside(recordings: Sequence[Path], store: Path, resident: str | None, grid: Path | None) -> WalkInput:
-    """Recordings become walks in the frame of a store or of a map, and are kept nowhere."""
-    from svfm_ros.pipeline.recorded_walks import house_of, place_recordings
+def align_to_house(recordings: Sequence[Path], store: Path, resident: str | None, grid: Path | None) -> WalkInput:
+    """The walks of recordings, aligned to a map or to the walks of a store; they are not stored."""
+    from svfm_ros.pipeline.recorded_walks import align_recordings, house_of
     from svfm_ros.walks.walk_store import WalkStore, is_store
 
     house = _house_on(grid) or (house_of(WalkStore.open(store)) if is_store(store) else None)
@@ -88,9 +88,9 @@ def place_beside(recordings: Sequence[Path], store: Path, resident: str | None, 
             f"recordings have a frame of their own: expected --map, or the walks the model was trained on in --store "
             f"(got none in {store})"
         )
-    found = place_recordings(recordings, resident, house)
+    found = align_recordings(recordings, resident, house)
     _check_found(found, recordings)
-    return _one_person(WalkInput(found.placed, None, refused=found.refused), recordings[0], resident)
+    return _one_person(WalkInput(found.aligned, None, refused=found.refused), recordings[0], resident)
 
 
 def _house_on(grid: Path | None) -> "ReferenceMap | None":
@@ -100,9 +100,9 @@ def _house_on(grid: Path | None) -> "ReferenceMap | None":
     return None if grid is None else ReferenceMap.from_grid(load_map(grid))
 
 
-def _check_found(found: PlacedWalks, recordings: Sequence[Path]) -> None:
-    """Refuse recordings of which no walk could be placed, naming the first reason."""
-    if not found.placed:
+def _check_found(found: AlignedRecordings, recordings: Sequence[Path]) -> None:
+    """Raise where no walk of the recordings was aligned, with the first reason."""
+    if not found.aligned:
         first = found.refused[0]
         more = f" ({len(found.refused) - 1} more were refused)" if len(found.refused) > 1 else ""
         what = "the recording" if len(recordings) == 1 else f"{len(recordings)} recordings"
@@ -112,7 +112,7 @@ def _check_found(found: PlacedWalks, recordings: Sequence[Path]) -> None:
 def _one_person(found: WalkInput, path: Path, resident: str | None) -> WalkInput:
     if not found.walks:
         whose = "" if resident is None else f" of {resident!r}"
-        raise DataError(f"expected walks{whose} in {path}, got none ({found.unplaced} without a place in the house)")
+        raise DataError(f"expected walks{whose} in {path}, got none ({found.unplaced} not aligned with the house)")
     people = sorted({walk.resident for walk in found.walks})
     if len(people) > 1:
         raise DataError(f"{path}: expected one person's walks, got {', '.join(people)}: choose one with --resident")
@@ -120,7 +120,7 @@ def _one_person(found: WalkInput, path: Path, resident: str | None) -> WalkInput
 
 
 def fingerprint(walk: "Walk") -> str:
-    """Tells walks apart, also those of different files that bear the same id."""
+    """A hash that differs between walks, also between walks of different files with the same id."""
     about = f"{walk.walk_id}:{int(walk.stamps_ns[0])}:{len(walk.stamps_ns)}"
     return hashlib.blake2b(about.encode(), digest_size=8).hexdigest()
 

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from svfm_ros.config.sim_config import HabitConfig, SimConfig
 from svfm_ros.config.walk_config import WindowsConfig
-from svfm_ros.pipeline.recorded_walks import Refused, place_recordings
+from svfm_ros.pipeline.recorded_walks import Refused, align_recordings
 from svfm_ros.sim.house import House, load_house
 from svfm_ros.sim.routes import RouteBook
 from svfm_ros.sim.sim_recording import Recorder
@@ -112,8 +112,8 @@ def record(home: Home, seed: int, count: int) -> Recorded:
         for recording in recorder.one_per_walk(walks, seed):
             bags.append(Path(folder) / recording.name)
             recorder.write(recording, bags[-1])
-        found = place_recordings(bags)
-    placed, off_m = _onto_truth(found.placed, walks)
+        found = align_recordings(bags)
+    placed, off_m = _onto_truth(found.aligned, walks)
     return Recorded(
         walks=tuple(walks),
         placed=tuple(placed),

@@ -10,7 +10,7 @@ from svfm_ros.types import Alignment, Pose2, Walk
 from svfm_ros.walks.walk_store import WalkStore, is_store
 
 if TYPE_CHECKING:
-    from svfm_ros.pipeline.walk_placer import WalkPlacer
+    from svfm_ros.pipeline.walk_aligner import WalkAligner
 
 __all__ = ["WalkSaver"]
 
@@ -40,7 +40,7 @@ class WalkSaver:
     ) -> None:
         self._store = _open_store(store, frame)
         self._on_saved, self._log, self._on_error = on_saved, log, on_error
-        self._placer: WalkPlacer | None = None
+        self._aligner: WalkAligner | None = None
         self._on_given_map = on_given_map
         is_house = self._store is None or self._store.frame == frame
         self._reason = _HOUSE_MAP if on_given_map or resumed else _FIRST_SESSION
@@ -94,10 +94,10 @@ class WalkSaver:
         if reason:
             store.set_alignment(Alignment(walk.walk_id, Pose2(), None, True, reason))
             return
-        from svfm_ros.pipeline.walk_placer import WalkPlacer  # imports Open3D
+        from svfm_ros.pipeline.walk_aligner import WalkAligner  # imports SciPy
 
-        self._placer = self._placer or WalkPlacer(store)
-        alignments = self._placer.place(walk)
+        self._aligner = self._aligner or WalkAligner(store)
+        alignments = self._aligner.align(walk)
         store.set_alignments(alignments)
         self.unaligned += not alignments[0].accepted
         for alignment in alignments:

@@ -1,7 +1,7 @@
-"""Where in the house a walk was that was recorded in a map of its own: laid onto what placed walks of the store saw.
+"""Align walks that were recorded in a map of their own with the walks of a store.
 
-The map of a new session begins wherever its first scan was taken. Were its walks taken as they are, the model would
-learn from two houses laid over each other. No ROS in here.
+The map of a new session has its origin where the first scan was taken. Without alignment the model would be trained on
+walks in two frames. No ROS in here.
 """
 
 import numpy as np
@@ -11,26 +11,26 @@ from svfm_ros.walks.align import align_walks
 from svfm_ros.walks.reference_map import ReferenceMap
 from svfm_ros.walks.walk_store import WalkStore
 
-__all__ = ["WalkPlacer"]
+__all__ = ["WalkAligner"]
 
-_MOST_WALKS = 40  # that tell what the house looks like; more of them see the same walls again
-_MOST_WAITING = 5  # refused walks that are tried again when another one has shown more of the house
+_MOST_WALKS = 40  # of the store, from which the reference map is made; more of them show the same walls again
+_MOST_WAITING = 5  # refused walks that are tried again after another walk has extended the reference map
 
 
-class WalkPlacer:
-    """Knows the house by the walks that have a place in it already."""
+class WalkAligner:
+    """Aligns new walks with a reference map of the house, made of the aligned walks of a store."""
 
     def __init__(self, store: WalkStore) -> None:
         self._store = store
         self._house: ReferenceMap | None = None
         self._waiting: list[Walk] = []
 
-    def place(self, walk: Walk) -> list[Alignment]:
-        """Where the walk was, or why that cannot be told; with it what became of walks that were refused before."""
+    def align(self, walk: Walk) -> list[Alignment]:
+        """The walk's alignment, accepted or not; then those of walks refused before that are accepted now."""
         if self._house is None:
             self._house = _house_of(self._store)
         if self._house is None:
-            reason = "no walk with a place in the house has seen its walls"
+            reason = "the store has no aligned walk with points of the house's walls"
             return [Alignment(walk.walk_id, Pose2(), None, False, reason)]
         tried = [walk, *self._waiting]
         found = align_walks(tried, self._house, extend=True)
@@ -41,7 +41,7 @@ class WalkPlacer:
 
 
 def _house_of(store: WalkStore) -> ReferenceMap | None:
-    """The walls that placed walks saw; None where no placed walk saw any."""
+    """The reference map of the aligned walks of a store; None where they have no points."""
     known = store.ids_by_alignment(accepted=True)
     house: ReferenceMap | None = None
     for i in np.unique(np.linspace(0, len(known) - 1, min(len(known), _MOST_WALKS)).astype(int)):
