@@ -52,10 +52,14 @@ def fit_habits(
     count = int(origin.max()) + 1
     base = (choice.sum(0) + 1.0 / choice.shape[1]) / (len(choice) + 1.0)
     cell = origin * 64 + np.floor(hour / _BLOCK_H).astype(np.int64)
-    alive, changed, change_day = _since_last_change(cell, day, choice, base)
-    kept = choice * alive[:, None]
     weekend = is_weekend(day)
-    differs = _weekend_differs(cell, weekend, kept, base)
+    alike = _since_last_change(cell, day, choice, base)
+    split_up = _since_last_change(2 * cell + weekend, day, choice, base)
+    differs = _weekend_probability(weekend, split_up.log_evidence - alike.log_evidence)
+    alive = differs * split_up.alive + (1.0 - differs) * alike.alive
+    kept = choice * alive[:, None]
+    changed = differs * split_up.probability + (1.0 - differs) * alike.probability
+    change_day = split_up.day if differs > 0.5 else alike.day
     shares = np.empty((count, DAY_KINDS, CELLS, choice.shape[1]))
     support, free_share = np.empty((count, DAY_KINDS, CELLS)), np.empty((count, DAY_KINDS, CELLS))
     free_base = float((free * alive).sum() + 0.05) / float(alive.sum() + 1.0)
@@ -107,43 +111,47 @@ def _counts(cell: NDArray[np.int64], part: NDArray[np.int64], parts: int, choice
     return out
 
 
-def _weekend_differs(cell: NDArray[np.int64], weekend: NDArray[np.bool_], choice: Array, base: Array) -> float:
-    """Probability that weekends have habits of their own."""
+def _weekend_probability(weekend: NDArray[np.bool_], log_ratio: float) -> float:
+    """Probability that weekends have habits of their own, from the log ratio of evidence with and without them.
+
+    Both have changes of routine in them: otherwise every weekend would be taken for a change.
+    """
     if weekend.all() or not weekend.any():
         return 0.0
-    counts = _counts(cell, weekend.astype(np.int64), 2, choice)
-    log_odds = _log_evidence(counts, base).sum() - _log_evidence(counts.sum(0), base)
-    log_odds += np.log(_WEEKEND_PRIOR / (1.0 - _WEEKEND_PRIOR))
+    log_odds = log_ratio + np.log(_WEEKEND_PRIOR / (1.0 - _WEEKEND_PRIOR))
     return float(1.0 / (1.0 + np.exp(-np.clip(log_odds, -50.0, 50.0))))
 
 
-def _since_last_change(
-    cell: NDArray[np.int64], day: NDArray[np.int64], choice: Array, base: Array
-) -> tuple[Array, float, int]:
-    """For each walk the probability that nothing changed since; that something changed at all; the likeliest day."""
+@dataclass(frozen=True, slots=True)
+class _Changes:
+    """When habits changed last."""
+
+    alive: Array  # (N,), probability for each walk that nothing has changed since
+    probability: float  # that something changed at all
+    day: int  # the likeliest day
+    log_evidence: float  # of all walks
+
+
+def _since_last_change(cell: NDArray[np.int64], day: NDArray[np.int64], choice: Array, base: Array) -> _Changes:
+    """Sum over all dates of the last change; walks of one cell (N,) have the same habits between changes."""
     first, last = int(day.min()), int(day.max())
     width = max(1, -(-(last - first + 1) // _MOST_BINS))
     part = (day - first) // width
     bins = int(part.max()) + 1
+    counts = _counts(cell, part, bins, choice)
     if bins < 2:
-        return np.ones(len(day)), 0.0, first
-    running = np.concatenate(
-        [
-            np.zeros((1, *_counts(cell, part, bins, choice).shape[1:])),
-            np.cumsum(_counts(cell, part, bins, choice), axis=0),
-        ]
-    )
+        return _Changes(np.ones(len(day)), 0.0, first, float(_log_evidence(counts.sum(0), base)))
+    running = np.concatenate([np.zeros((1, *counts.shape[1:])), np.cumsum(counts, axis=0)])
     evidence = np.full((bins + 1, bins + 1), -np.inf)
     for a in range(bins):
         evidence[a, a + 1 :] = _log_evidence(running[a + 1 :] - running[a], base)
     found = [_last_change(evidence, -np.expm1(-rate * width)) for rate in _CHANGES_PER_DAY]
     log_z = np.array([z for _, z in found])
     weight = np.exp(log_z - log_z.max())
-    posterior = sum(w * p for w, (p, _) in zip(weight / weight.sum(), found, strict=True))  # (bins,)
-    posterior = np.asarray(posterior)
-    alive = np.cumsum(posterior)[part]
+    posterior = np.asarray(sum(w * p for w, (p, _) in zip(weight / weight.sum(), found, strict=True)))  # (bins,)
     likeliest = 1 + int(np.argmax(posterior[1:]))
-    return alive, float(1.0 - posterior[0]), first + likeliest * width
+    total = float(np.logaddexp.reduce(log_z)) - np.log(len(log_z))
+    return _Changes(np.cumsum(posterior)[part], float(1.0 - posterior[0]), first + likeliest * width, total)
 
 
 def _last_change(evidence: Array, rate: float) -> tuple[Array, float]:
