@@ -10,7 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from svfm_ros.atomic_files import write_whole
-from svfm_ros.errors import DataError
+from svfm_ros.clock import zone
+from svfm_ros.errors import ConfigError, DataError
 from svfm_ros.forecasting.footprints import Footprints
 from svfm_ros.forecasting.free_walker import FEATURES, HIDDEN
 from svfm_ros.forecasting.habits import CELLS, DAY_KINDS
@@ -145,6 +146,10 @@ def _about(metadata: Mapping[str, str] | None, path: Path) -> dict[str, Any]:
     if not right:
         raise DataError(f"expected a whole walk model at {path}, got one whose parts do not fit together")
     places_from(about["metrics"])
+    try:
+        zone(about["time_zone"])
+    except ConfigError as error:
+        raise DataError(f"expected a known time zone in {path}, got {about['time_zone']!r}") from error
     return about
 
 

@@ -1,0 +1,135 @@
+"""One density, one sampler: sampled moves are distributed as the likelihood says; paths end where walks do."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from two_destinations import KITCHEN, MONDAY_NS, PLACES, STUDY, model_file, walks
+
+from svfm_ros.clock import days_of
+from svfm_ros.forecasting.forecaster import Forecaster
+from svfm_ros.forecasting.posterior import filter_walk, on_ticks, walk_log_density
+from svfm_ros.forecasting.sampler import fresh_walkers, sample_walks
+
+HOUR, DAY = 10.5, int(days_of([MONDAY_NS], "UTC")[0])
+SAMPLES, POINTS, PATHS = 100_000, 10_000, 8_000
+
+
+@pytest.fixture(scope="module")
+def model():  # type: ignore[no-untyped-def]
+    """All hidden changes are likely enough to be seen, and nobody who arrived sets off again."""
+    model = model_file().model
+    switches = replace(model.switches, leave=0.05, join=0.1, slip=0.1)
+    tables = model.tables.copy()
+    tables[..., 5] = 0.1  # stop
+    return replace(model, switches=switches, tables=tables, set_off=np.zeros(model.components))
+
+
+@pytest.fixture(scope="module")
+def seen():  # type: ignore[no-untyped-def]
+    """Positions seen before the sampled move, by the state that they lead to."""
+    straight, _ = on_ticks(walks(2, seed=5)[0], 0.4)
+    standing = np.concatenate([straight[:5], straight[4] + 0.01 * np.random.default_rng(0).standard_normal((4, 2))])
+    off = straight[0] + np.cumsum(np.tile([-0.05, -0.45], (7, 1)), axis=0)
+    return {"start": straight[:1], "under way": straight[:6], "standing": standing, "free": off}
+
+
+def walkers_after(model, xy, count, rng):  # type: ignore[no-untyped-def]
+    """Walkers whose hidden state is drawn from what the positions seen say."""
+    here = np.tile(xy[-1] - model.origin, (count, 1))
+    if len(xy) > 1:
+        return filter_walk(model, xy, np.zeros(len(xy)), HOUR, DAY).draw(here, rng)
+    shares, free = model.habits.at(here[:1], HOUR, DAY)
+    chosen = rng.choice(1 + model.components, count, p=np.append(free, (1.0 - free[0]) * shares[0]))
+    return fresh_walkers(model, here, chosen)
+
+
+def density(model, xy, moved):  # type: ignore[no-untyped-def]
+    """Density of the next position: whether the walk ends there or not is summed over."""
+    whole, still = np.vstack([xy, moved]), np.zeros(len(xy) + 1)
+    return sum(np.exp(filter_walk(model, whole, still, HOUR, DAY, ended).log_each[-1]) for ended in (False, True))
+
+
+def proposed(near, count, rng):  # type: ignore[no-untyped-def]
+    """Points (N, 2) around some positions (M, 2), from near to far, and their density (N,)."""
+    parts = [(c, s) for c in near for s in (0.01, 0.04, 0.15, 1.0)]
+    which = rng.integers(len(parts), size=count)
+    centre, scale = np.array([c for c, _ in parts]), np.array([s for _, s in parts])
+    radius = np.sqrt(rng.random(count) ** (-1.0) - 1.0)  # a two-dimensional Student-t with two degrees of freedom
+    angle = rng.uniform(0.0, 2.0 * np.pi, count)
+    at = centre[which] + (scale[which] * radius)[:, None] * np.column_stack([np.cos(angle), np.sin(angle)])
+    squared = ((at[:, None] - centre) ** 2).sum(-1) / scale**2
+    return at, (1.0 / (np.pi * scale**2 * (1.0 + squared) ** 2)).mean(1)
+
+
+@pytest.mark.parametrize("state", ["start", "under way", "standing", "free"])
+def test_sampled_moves_are_distributed_as_the_density_says(model, seen, state: str) -> None:  # type: ignore[no-untyped-def]
+    rng, xy = np.random.default_rng(1), seen[state]
+    drawn = sample_walks(model, walkers_after(model, xy, SAMPLES, rng), HOUR, DAY, 1, 0, rng).xy[:, 1] + model.origin
+    at, q = proposed(drawn[:40], POINTS, rng)  # any proposal will do; these points waste the fewest
+    weight = np.array([density(model, xy, p) for p in at]) / q
+    error = weight.std() / np.sqrt(POINTS)
+    assert error < 0.03
+    assert abs(weight.mean() - 1.0) < 4.0 * error  # the density integrates to one
+    for axis in ([1.0, 0.0], [0.0, 1.0], [0.6, 0.8]):
+        ours, theirs = drawn @ axis, at @ np.array(axis)
+        for level in (0.01, 0.05, 0.2, 0.5, 0.8, 0.95, 0.99):
+            below = weight * (theirs <= np.quantile(ours, level))
+            tolerance = 4.5 * np.hypot(below.std() / np.sqrt(POINTS), np.sqrt(level * (1.0 - level) / SAMPLES))
+            assert below.mean() == pytest.approx(level, abs=tolerance)
+
+
+@pytest.mark.parametrize("changed", ["pace_var", "keep_along", "nu", "leave", "slip"])
+def test_five_sampled_steps_have_the_density_of_the_likelihood(model, seen, changed: str) -> None:  # type: ignore[no-untyped-def]
+    """The mean of q / p over paths drawn from p is one for every density q; here q is a model with one other number."""
+    rng, start, ticks = np.random.default_rng(2), seen["start"], 5
+    model = replace(model, switches=replace(model.switches, join=1e-6))
+    found = sample_walks(model, walkers_after(model, start, PATHS, rng), HOUR, DAY, ticks, 0, rng)
+    numbers = model.switches if changed in ("leave", "slip") else model.steps
+    numbers = replace(numbers, **{changed: getattr(numbers, changed) * (1.5 if changed == "nu" else 0.6)})
+    part = "switches" if changed in ("leave", "slip") else "steps"
+    other = replace(model, **{part: numbers})
+    ratio = np.empty(PATHS)
+    for s in range(PATHS):
+        path, ended = found.xy[s], bool(found.ended[s])
+        last = int(np.flatnonzero((path[1:] == found.end_xy[s]).all(1))[0]) + 1 if ended else ticks
+        seen_now = path[: last + 1] + model.origin
+        logs = [walk_log_density(m, seen_now, np.zeros(last + 1), HOUR, DAY, ended) for m in (other, model)]
+        ratio[s] = np.exp(logs[0] - logs[1])
+    assert ratio.std() > 0.01  # the two differ
+    assert abs(ratio.mean() - 1.0) < 4.0 * ratio.std() / np.sqrt(PATHS)
+
+
+@pytest.fixture(scope="module")
+def forecast():  # type: ignore[no-untyped-def]
+    return Forecaster(model_file(), PLACES).forecast((0.0, 0.0), MONDAY_NS, horizon_s=12.0, samples=1000)
+
+
+def test_nobody_pauses_where_nobody_paused(forecast) -> None:  # type: ignore[no-untyped-def]
+    xy = forecast.samples_xy
+    short = np.hypot(*np.diff(xy, axis=1)[:, 2:].transpose(2, 0, 1)) < 0.06
+    ends = np.array([KITCHEN, STUDY])
+    away = np.linalg.norm(xy[:, 2:-1, None] - ends, axis=-1).min(-1) > 1.5
+    familiar = forecast.component >= 0
+    assert short[familiar][away[familiar]].mean() < 0.04
+
+
+def test_paths_end_near_the_destinations(forecast) -> None:  # type: ignore[no-untyped-def]
+    assert forecast.shares["elsewhere"] < 0.15
+    assert forecast.shares["kitchen"] == pytest.approx(0.5, abs=0.15)
+    assert forecast.shares["study"] == pytest.approx(0.5, abs=0.15)
+
+
+@pytest.mark.parametrize("rate", [0.0, 0.05])
+def test_who_arrived_stays_and_may_set_off_again(rate: float) -> None:
+    """After 60 s everyone is where they arrived, or some are on their way again."""
+    model = replace(model_file().model, set_off=np.full(model_file().model.components, rate))
+    file = replace(model_file(), model=model)
+    found = Forecaster(file, PLACES).forecast((0.0, 0.0), MONDAY_NS, horizon_s=60.0, samples=300)
+    moved = np.hypot(*np.diff(found.samples_xy[:, -40:], axis=1).transpose(2, 0, 1)).sum(1) > 0.0
+    assert np.isfinite(found.samples_xy).all()
+    if rate == 0.0:
+        assert moved.mean() < 0.05
+    else:
+        assert moved.mean() > 0.3
+    assert found.shares["elsewhere"] < 0.2  # where a path ended first is what counts
