@@ -1,7 +1,7 @@
-"""Walks brought into the house's frame: 40 simulated walks per house, each through SLAM in a frame of its own.
+"""Walks aligned to the house's frame: 40 simulated walks per house, each through SLAM in a frame of its own.
 
 The reference is the map that SLAM made of one tour of the house; a second run starts from a single walk instead and
-lets walks extend the map as they are placed. Walks of the other house, and of empty rooms, must be refused.
+lets accepted walks extend the map. Walks of the other house, and of empty rooms, must be refused.
 """
 
 import argparse
@@ -31,8 +31,8 @@ _EMPTY_ROOMS = ((4.0, 3.0), (5.0, 4.0), (3.0, 3.0), (6.0, 3.5))
 
 
 @dataclass(frozen=True, slots=True)
-class Placeable:
-    """A walk as SLAM gave it, and the truth about it."""
+class RecordedWalk:
+    """A walk as SLAM gave it, with its true poses."""
 
     walk: Walk
     truth: Array  # (T, 3)
@@ -41,11 +41,11 @@ class Placeable:
 
 @dataclass(frozen=True, slots=True)
 class House:
-    """What was recorded in a house."""
+    """The reference map and the walks of a house."""
 
     reference: ReferenceMap
     T_truth_house: Pose2  # from the frame of the tour's map to the true one
-    walks: list[Placeable]
+    walks: list[RecordedWalk]
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -65,25 +65,25 @@ def main(argv: Sequence[str] | None = None) -> int:
         checks += _checks(name, figures)
     if not args.json:
         names = list(next(iter(payload.values())))
-        print_table("Walks placed", ("figure", *payload), [(n, *(p[n] for p in payload.values())) for n in names])
+        print_table("Alignment of walks", ("figure", *payload), [(n, *(p[n] for p in payload.values())) for n in names])
     return report("Walks in the house's frame", checks, payload, args.json)
 
 
 def _checks(name: str, f: dict[str, float]) -> list[Check]:
     return [
         at_least(f"{name}: walks accepted", f["accepted"], 0.99),
-        at_most(f"{name}: placed to, mean over walks, m", f["mean_m"], 0.05),
-        at_most(f"{name}: placed to, mean over walks, deg", f["mean_deg"], 1.0),
-        at_most(f"{name}: placed to, worst walk, m", f["worst_m"], 0.05),
-        at_most(f"{name}: placed to, worst walk, deg", f["worst_deg"], 1.0),
+        at_most(f"{name}: pose error, mean over walks, m", f["mean_m"], 0.05),
+        at_most(f"{name}: pose error, mean over walks, deg", f["mean_deg"], 1.0),
+        at_most(f"{name}: pose error, worst walk, m", f["worst_m"], 0.05),
+        at_most(f"{name}: pose error, worst walk, deg", f["worst_deg"], 1.0),
         at_most(f"{name}: walks of the other house accepted", f["others_accepted"], 0),
         at_most(f"{name}: walks of empty rooms accepted", f["empty_accepted"], 0),
         at_least(f"{name}: accepted, map grown from one walk", f["grown_accepted"], 0.99),
-        at_most(f"{name}: placed to, map grown from one walk, worst, m", f["grown_worst_m"], 0.05),
+        at_most(f"{name}: pose error, map grown from one walk, worst, m", f["grown_worst_m"], 0.05),
     ]
 
 
-def _measure(house: House, others: list[Placeable]) -> dict[str, float]:
+def _measure(house: House, others: list[RecordedWalk]) -> dict[str, float]:
     aligner = Aligner(house.reference)
     aligner.align(house.walks[0].walk)  # compiles and imports before the clock starts
     begin = time.perf_counter()
@@ -110,10 +110,10 @@ def _measure(house: House, others: list[Placeable]) -> dict[str, float]:
     }
 
 
-def _errors(walks: Sequence[Placeable], alignments: list[Alignment], T_truth_house: Pose2) -> tuple[Array, Array]:
-    """Of the accepted walks: how far each is from where it should be, in metres and degrees.
+def _errors(walks: Sequence[RecordedWalk], alignments: list[Alignment], T_truth_house: Pose2) -> tuple[Array, Array]:
+    """Errors of the accepted walks' alignments, in metres (root mean square along the walk) and degrees.
 
-    Errors of SLAM within the walk do not count here: it is laid onto its truth first, and the two places compared.
+    Errors of SLAM within a walk do not count: it is compared with the best fit of the walk to its true poses.
     """
     metres, degrees = [], []
     for w, a in zip(walks, alignments, strict=True):
@@ -130,16 +130,16 @@ def _record(name: str, repeats: int, seed: int) -> House:
     shown = tour(name, seed=seed + 99)
     run = run_slam(shown.scans)
     reference = ReferenceMap.from_grid(draw_grid(shown.scans, run.trajectory))
-    walks = [_placeable(worn, run_slam(worn.scans)) for worn in protocol_walks(name, seed, repeats)]
+    walks = [_recorded_walk(worn, run_slam(worn.scans)) for worn in protocol_walks(name, seed, repeats)]
     return House(reference, shown.error(run.trajectory).T_truth_estimate, walks)
 
 
-def _placeable(worn: Worn, run: SlamRun) -> Placeable:
+def _recorded_walk(worn: Worn, run: SlamRun) -> RecordedWalk:
     stamps, poses = run.trajectory.stamps_ns, run.trajectory.poses
     seen = seen_points(worn.scans, run.trajectory)
     points = np.concatenate([geometry.apply(pose, seen[int(s)]) for s, pose in zip(stamps, poses, strict=True)])
     walk = Walk(worn.name, "resident", stamps, poses, thin_points(points, _SPACING_M))
-    return Placeable(walk, worn.truth(stamps), worn.error(run.trajectory).T_truth_estimate)
+    return RecordedWalk(walk, worn.truth(stamps), worn.error(run.trajectory).T_truth_estimate)
 
 
 def _empty_room(width: float, height: float) -> Walk:
