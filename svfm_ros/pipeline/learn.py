@@ -25,6 +25,7 @@ __all__ = ["LearnConfig", "Learned", "learn", "nll_per_step", "scored_on_unseen"
 
 _LEAST_WALKS = 2
 _SCORED_SHARE = 0.2  # of the walks, where a model was learnt from all of them and has to be scored
+_FASTEST_MPS = 10.0  # median speed beyond which positions are not in metres
 _FEW_WALKS = 25  # below, the free walker's prior is all there is: too few moves to adapt it
 
 
@@ -80,6 +81,7 @@ def learn(
     rows, names = _rows(new, config, go_on_from)
     if len(names) < _LEAST_WALKS:
         raise DataError(f"expected two or more walks of at least two steps, got {len(names)}")
+    _check_moves(rows, config.model.stand_m)
     fit_free = partial(_free_walker, prior or FreeWalkerPrior.load(), config.train.free_strength)
     trained = train_model(rows, fit_free, config.model, config.train, progress)
     before = places or (Places() if go_on_from is None else places_from(go_on_from.metrics))
@@ -95,6 +97,17 @@ def learn(
     }
     file = WalkModelFile(trained.model, Footprints.of(rows, names), frame, config.windows.time_zone, metrics)
     return Learned(file, trained.left_out_nll, len(names), len(new), trained.seconds)
+
+
+def _check_moves(rows: WalkRows, stand_m: float) -> None:
+    """Refuse walks without a move, and positions that cannot be metres."""
+    length_m = np.concatenate([np.hypot(*np.diff(xy, axis=0).T) for xy in rows.xy])
+    moves = length_m[length_m >= stand_m]
+    if not len(moves):
+        raise DataError(f"expected walks with moves of {stand_m} m and more per step, got {len(rows)} without any")
+    speed_mps = float(np.median(moves)) / rows.dt_s
+    if speed_mps > _FASTEST_MPS:
+        raise DataError(f"expected positions in metres and times in seconds, got walks at {speed_mps:.0f} m/s")
 
 
 def _free_walker(prior: FreeWalkerPrior, strength: float, tracks: list[Any], seed: int) -> FreeWalker:
