@@ -1,0 +1,135 @@
+"""Learning from walks: the same for the same walks wherever they are, more with more, one sentence for nonsense."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from two_destinations import KITCHEN, MONDAY_NS, PLACES, model_file, to_the_attic, walk_along, walks
+
+from svfm_ros.errors import DataError
+from svfm_ros.forecasting.forecaster import Forecaster
+from svfm_ros.pipeline.learn import learn, nll_per_step, scored_on_unseen, split_walks
+from svfm_ros.types import Walk
+
+UTM = np.array([500_000.0, 5_700_000.0])
+
+
+def test_the_same_walks_give_the_same_model() -> None:
+    assert learn(walks(), places=PLACES).file.model_id == model_file().model_id
+    assert learn(walks(seed=1), places=PLACES).file.model_id != model_file().model_id
+
+
+def test_utm_coordinates_give_the_same_forecast() -> None:
+    far = learn(walks(shift=UTM)).file
+    near = learn(walks()).file
+    ours = Forecaster(near).forecast((0.0, 0.0), MONDAY_NS, samples=100)
+    theirs = Forecaster(far).forecast(UTM, MONDAY_NS, samples=100)
+    assert np.abs(theirs.samples_xy - UTM - ours.samples_xy).max() < 1e-3
+    seen = walks(2, seed=3)[1]
+    half = replace(seen, stamps_ns=seen.stamps_ns[:30], poses=seen.poses[:30])
+    moved = replace(half, poses=half.poses + np.array([*UTM, 0.0]))
+    ours_p, theirs_p = Forecaster(near).posterior(half), Forecaster(far).posterior(moved)
+    assert ours_p is not None
+    assert theirs_p is not None
+    assert theirs_p.state == pytest.approx(ours_p.state, abs=1e-3)
+
+
+def test_going_on_adds_a_field_and_forgets_nothing() -> None:
+    old = model_file()
+    went_on = learn(to_the_attic(), go_on_from=old)
+    assert (went_on.walks, went_on.new_walks) == (21, 5)
+    assert went_on.file.model.components == old.model.components + 1
+    unseen = walks(8, seed=7)
+    assert nll_per_step(went_on.file, unseen) < nll_per_step(old, unseen) + 0.15
+    attic = to_the_attic(3, seed=8)
+    assert nll_per_step(went_on.file, attic) < nll_per_step(old, attic) - 0.3
+    again = learn(to_the_attic(), go_on_from=went_on.file)
+    assert again.new_walks == 0
+
+
+def test_walks_to_a_new_destination_are_unfamiliar_and_ordinary_ones_are_not() -> None:
+    forecaster = Forecaster(model_file(), PLACES)
+
+    def unfamiliar(walk: Walk) -> float:
+        count = int(0.8 * len(walk.stamps_ns))
+        posterior = forecaster.posterior(replace(walk, stamps_ns=walk.stamps_ns[:count], poses=walk.poses[:count]))
+        assert posterior is not None
+        return posterior.unfamiliar
+
+    assert min(unfamiliar(w) for w in to_the_attic(4, seed=9)) > 0.8
+    assert np.median([unfamiliar(w) for w in walks(6, seed=9)]) < 0.2
+
+
+def test_uncertain_positions_say_less() -> None:
+    """Past the corner on the way to the study: the surer the positions, the surer the destination."""
+    walk = walk_along("study", 4, 0)
+    count = 29  # a little past the corner
+    seen = replace(walk, stamps_ns=walk.stamps_ns[:count], poses=walk.poses[:count])
+    entropies = []
+    for variance in (1e-6, 0.04, 1.0):
+        covariance = np.tile(variance * np.eye(3), (count, 1, 1))
+        posterior = Forecaster(model_file()).posterior(replace(seen, covariance=covariance))
+        assert posterior is not None
+        p = posterior.fields / posterior.fields.sum()
+        entropies.append(float(-(p * np.log(p + 1e-12)).sum()))
+    assert entropies[0] < entropies[1] < entropies[2]
+
+
+def test_two_walks_suffice() -> None:
+    learned = learn(walks(2))
+    found = Forecaster(learned.file).forecast((0.0, 0.0), MONDAY_NS, samples=50)
+    assert np.isfinite(found.samples_xy).all()
+    assert np.isfinite(learned.left_out_nll)
+    with pytest.raises(DataError, match="two or more walks"):
+        learn(walks(1))
+    with pytest.raises(DataError, match="two or more walks"):
+        learn([])
+
+
+def test_walks_of_someone_who_only_stands_get_one_sentence() -> None:
+    still = [replace(w, poses=np.tile(w.poses[:1], (len(w.poses), 1))) for w in walks(4)]
+    with pytest.raises(DataError, match="moves") as error:
+        learn(still)
+    assert "\n" not in str(error.value)
+
+
+def test_millimetres_get_one_sentence() -> None:
+    with pytest.raises(DataError, match="metres") as error:
+        learn([replace(w, poses=w.poses * [1000.0, 1000.0, 1.0]) for w in walks(4)])
+    assert "\n" not in str(error.value)
+
+
+def test_an_hour_without_walks_is_unknown() -> None:
+    forecaster = Forecaster(model_file(), PLACES)
+    known = forecaster.forecast((0.0, 0.0), MONDAY_NS, samples=100)
+    assert known.known
+    assert known.entropy == pytest.approx(np.log(2.0), abs=0.35)
+    night = forecaster.forecast((0.0, 0.0), MONDAY_NS, what_if_hour=2.0, samples=100)
+    assert not night.known
+    assert night.entropy is None
+
+
+def test_a_score_needs_walks_that_were_left_out() -> None:
+    all_seen = scored_on_unseen(model_file(), walks())
+    assert all_seen.relearnt
+    assert 1 <= len(all_seen.unseen) < 8
+    others = walks(3, seed=11)
+    some = scored_on_unseen(model_file(), [*walks(), *others])
+    assert (some.relearnt, len(some.unseen)) == (False, 3)
+    with pytest.raises(DataError, match="never saw"):
+        scored_on_unseen(model_file(), walks(2))
+
+
+def test_a_walk_always_falls_on_the_same_side() -> None:
+    learnt, scored = split_walks(walks(40), 0.2)
+    assert len(learnt) + len(scored) == 40
+    assert 2 <= len(scored) <= 16
+    again, _ = split_walks(walks(40)[::-1], 0.2)
+    assert {w.walk_id for w in again} == {w.walk_id for w in learnt}
+    assert all(len(part) == 1 for part in split_walks(walks(2), 0.2))
+
+
+def test_destinations_become_places() -> None:
+    found = learn(walks()).file.metrics["places"]
+    assert len(found) == 2
+    assert min(np.hypot(p["x"] - KITCHEN[0], p["y"] - KITCHEN[1]) for p in found) < 0.3
