@@ -181,7 +181,8 @@ def free_log_densities(xy, position_var, weights, ticks, out):  # type: ignore[n
     for i in range(len(xy) - 1):
         dx, dy = (xy[i + 1, 0] - xy[i, 0]) / ticks, (xy[i + 1, 1] - xy[i, 1]) / ticks
         ux, uy, c_v, c_u, s_v, s_u, nu_v, nu_u = free_predict(moves, min(i, MEMORY), weights, features, hidden, raw)
-        s_v, s_u = math.sqrt(s_v * s_v + position_var[i]), math.sqrt(s_u * s_u + position_var[i])
+        noise = position_var[i] / (ticks * ticks)
+        s_v, s_u = math.sqrt(s_v * s_v + noise), math.sqrt(s_u * s_u + noise)
         along, across = dx * ux + dy * uy, dy * ux - dx * uy
         log_p = student_log_density((along - c_v) / s_v, nu_v) + student_log_density((across - c_u) / s_u, nu_u)
         out[i] = log_p - math.log(s_v * s_u) - 2.0 * math.log(ticks)

@@ -134,7 +134,7 @@ def train_model(
         steps=steps,
         switches=switch.switches,
         habits=habits.habits,
-        free=fit_free(list(rows.xy), train.seed),
+        free=fit_free(_tracks(rows), train.seed),
         set_off=_set_off(task),
     )
     tell(total, total)
@@ -282,9 +282,14 @@ def _left_out_moves(
     return LeftOutMoves(a, c, m, s, v, u, p, free, still.astype(np.bool_), np.array(begin))
 
 
+def _tracks(rows: WalkRows) -> list[Array]:
+    """Positions (T, 2) per row, scaled so that each move is that of one tick of the free walker."""
+    return [xy * (TICK_S / rows.dt_s) for xy in rows.xy]
+
+
 def _free_halves(task: _Task, fit_free: FreeFit, seed: int) -> tuple[FreeWalker, FreeWalker]:
     """Two free walkers: the first never saw rows of even number, the second never those of odd number."""
-    rows = list(task.rows.xy)
+    rows = _tracks(task.rows)
     if len(rows) < 4:
         return fit_free([], seed), fit_free([], seed)
     return fit_free(rows[1::2], seed), fit_free(rows[::2], seed)
