@@ -90,7 +90,7 @@ def warm_up(config: SlamNodeConfig) -> None:
     small = replace(config.slam, local_keyframes=8, submap_keyframes=8, loop_every=2)  # a few steps make a loop
     slam = Slam(small)
     scans = list(_rounds_of_a_room())
-    for scan in scans:
+    for scan in [*scans, _cluttered(scans[-1])]:
         slam.add_scan(scan)
     slam.finish()
     grid = MapDrawer(config.raster).draw(slam.keyframes())
@@ -120,6 +120,13 @@ def _rounds_of_a_room() -> Iterator[Scan]:
             walls = ((np.where(along > 0, *_ROOM_M) - at[:, None]) / along).min(0)
         ranges = np.minimum(walls, _to_pillar(at, along)).astype(np.float32)
         yield Scan(k * 100_000_000 + 1, ranges, -np.pi, 2 * np.pi / _BEAMS, 0.1, 12.0, 0.1, _NO_TIME_S)
+
+
+def _cluttered(scan: Scan) -> Scan:
+    """The sweep after this one, with something in front of two of three beams: few points then fit the map."""
+    ranges = scan.ranges.copy()
+    ranges[np.arange(len(ranges)) % 3 > 0] *= np.float32(0.6)
+    return replace(scan, stamp_ns=scan.stamp_ns + 100_000_000, ranges=ranges)
 
 
 def _to_pillar(at: NDArray[np.float64], along: NDArray[np.float64]) -> NDArray[np.float64]:
