@@ -11,6 +11,7 @@ from svfm_ros.config.forecast_config import ForecastConfig, WalkModelConfig, Wal
 from svfm_ros.config.walk_config import WindowsConfig
 from svfm_ros.errors import DataError
 from svfm_ros.forecasting.forecaster import Forecaster
+from svfm_ros.forecasting.free_walker import FreeWalkerPrior
 from svfm_ros.forecasting.model_file import WalkModelFile
 from svfm_ros.pipeline.learn import LearnConfig, learn, nll_per_step
 from svfm_ros.types import Forecast, Places, Walk, WalkWindows
@@ -28,6 +29,7 @@ class ProductOptions:
     model: WalkModelConfig = field(default_factory=WalkModelConfig)
     training: WalkTrainConfig = field(default_factory=WalkTrainConfig)
     walks_end: bool = True  # False for tracks that leave a scene
+    prior: FreeWalkerPrior | None = None  # the population's free walker; None: the one of the package
 
     def on(self, windows: WalkWindows) -> "ProductOptions":
         """The same on the time step and in the time zone of these walks."""
@@ -47,7 +49,7 @@ def open_scene_options() -> ProductOptions:
 def train_product(walks: Sequence[Walk], options: ProductOptions, start: WalkModelFile | None = None) -> WalkModelFile:
     """Train on these walks, going on from ``start`` if given: the one way in which the benchmarks get a model."""
     config = LearnConfig(options.windows, options.model, options.training, walks_end=options.walks_end)
-    return learn(walks, config, go_on_from=start).file
+    return learn(walks, config, go_on_from=start, prior=options.prior).file
 
 
 def as_walks(windows: WalkWindows) -> list[Walk]:
