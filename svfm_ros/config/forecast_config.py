@@ -4,7 +4,10 @@ from dataclasses import dataclass
 
 from svfm_ros.config.options import check, option
 
-__all__ = ["ForecastConfig", "WalkModelConfig", "WalkTrainConfig"]
+__all__ = ["MAX_MODEL_BYTES", "ForecastConfig", "WalkModelConfig", "WalkTrainConfig"]
+
+MAX_MODEL_BYTES = 200_000_000
+"""Larger files are not read as models."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +34,7 @@ class WalkTrainConfig:
     folds: int = option(5, "parts of the walks that are left out in turn to choose the model's numbers", low=2, high=20)
     most_left_out: int = option(600, "left-out walks that choose the numbers: more change nothing", low=10)
     free_strength: float = option(
-        3000.0, "moves that the population's free walker counts for beside the home's own", low=0.0
+        100.0, "moves that the population's free walker counts for beside the home's own", low=0.0
     )
 
     def __post_init__(self) -> None:
@@ -50,6 +53,7 @@ class ForecastConfig:
         0.3, "fewer walks of about this hour from about this start, and the habits count as unknown", low=0.0
     )
     neighbourhood_m: float = option(1.0, "walks that pass this near count as what a forecast rests on", low=0.01)
+    about_h: float = option(2.0, "of these, walks that began within so many hours of the same time of day", low=0.1)
     longest_s: float = option(60.0, "paths are followed no longer than this to see where they end, seconds", low=0.1)
     patience: float = option(1.3, "paths are followed to their end for this many times the longest walk known", low=0.0)
     place_reach_m: float = option(

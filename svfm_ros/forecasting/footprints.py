@@ -23,13 +23,17 @@ class Footprints:
     start_ns: NDArray[np.int64]  # (N,)
     ended: NDArray[np.bool_]  # (N,)
     names: tuple[str, ...]  # (W,), a fingerprint of each walk
+    resident: NDArray[np.int64]  # (N,), whose row it is
+    residents: tuple[str, ...]  # (R,)
 
     @classmethod
     def of(cls, rows: WalkRows, names: tuple[str, ...]) -> "Footprints":
         """All positions of all rows."""
         row = np.repeat(np.arange(len(rows)), [len(xy) for xy in rows.xy])
         local = np.concatenate(rows.xy).astype(np.float32)
-        return cls(local, rows.origin, row, rows.walk, rows.start_ns, rows.ended, names)
+        people, who = np.unique(rows.resident, return_inverse=True)
+        whose = who.reshape(-1).astype(np.int64), tuple(str(name) for name in people)
+        return cls(local, rows.origin, row, rows.walk, rows.start_ns, rows.ended, names, *whose)
 
     @property
     def xy(self) -> Array:
@@ -42,12 +46,21 @@ class Footprints:
         return int(np.bincount(self.row).max(initial=0))
 
     @property
+    def passers_by(self) -> bool:
+        """Whether some walks do not end with their last row: tracks of people who went out of sight."""
+        return len(np.unique(self.walk[self.ended])) < len(self.names)
+
+    @property
     def walks(self) -> int:
         """How many walks there are."""
         return len(self.names)
 
-    def walks_near(self, xy: Array, radius_m: float) -> tuple[int, float]:
-        """How many walks pass within a radius of a position (2,), and how near the nearest position is, metres."""
+    def walks_near(self, xy: Array, radius_m: float, rows: NDArray[np.bool_] | None = None) -> tuple[int, float]:
+        """How many walks pass within a radius of a position (2,), and how near the nearest position is, metres.
+
+        Only those of ``rows`` (N,) are counted, if given.
+        """
         away = np.hypot(*(self.local_xy - (np.asarray(xy, dtype=float) - self.origin).astype(np.float32)).T)
-        near = np.unique(self.walk[np.unique(self.row[away <= radius_m])])
-        return len(near), float(away.min(initial=np.inf))
+        near = np.unique(self.row[away <= radius_m])
+        counted = near if rows is None else near[rows[near]]
+        return len(np.unique(self.walk[counted])), float(away.min(initial=np.inf))

@@ -8,14 +8,39 @@ import math
 import numpy as np
 
 from svfm_ros.compiled import kernel
-from svfm_ros.forecasting.field_step import predict, student_log_density, update
+from svfm_ros.forecasting.field_step import LEAST_MPS, predict, relative_move, student_log_density, update
 from svfm_ros.forecasting.floor_grid import corner, interpolate
 
-__all__ = ["FREE_ENDS", "LEAST_MPS", "field_log_densities", "forward", "still_log_densities"]
+__all__ = [
+    "ENDED",
+    "FREE_ENDS",
+    "GOES_ON",
+    "HALF_KNOWN",
+    "HAZARDS",
+    "OPEN",
+    "field_here",
+    "field_log_densities",
+    "forward",
+    "still_log_densities",
+    "taken_up",
+]
 
 FREE_ENDS = 0.5  # share of the highest probability of ending among the fields
-LEAST_MPS = 0.05
-"""Speed below which a field's length is taken as this: directions and relative lengths stay defined."""
+GOES_ON, ENDED, OPEN = 0, 1, 2
+"""What is known of a walk after its last move."""
+HAZARDS = 7
+"""The first channel of a table that holds a probability."""
+HALF_KNOWN = 0.05
+"""Walks nearby with which a field is as likely to be taken up there as not."""
+
+
+@kernel
+def taken_up(walks):  # type: ignore[no-untyped-def]
+    """Share (0 to 1) of those with the habit of a field who take it up where it rests on so many walks.
+
+    Where no walk led, people walk freely: a habit says nothing there.
+    """
+    return walks / (walks + HALF_KNOWN)
 
 
 @kernel
@@ -28,48 +53,52 @@ def still_log_densities(xy, position_var, still_m, out):  # type: ignore[no-unty
 
 
 @kernel
+def field_here(table, grid, x, y):  # type: ignore[no-untyped-def]
+    """Direction (2) and speed in m/s of a field at a position, and what ``predict`` needs of it."""
+    ix, iy, ax, ay = corner(x, y, grid[0], grid[1], grid[2], table.shape[0], table.shape[1])
+    vx, vy = interpolate(table, ix, iy, ax, ay, 0), interpolate(table, ix, iy, ax, ay, 1)
+    speed = math.sqrt(vx * vx + vy * vy) + 1e-9
+    ux, uy = vx / speed, vy / speed
+    offset = uy * interpolate(table, ix, iy, ax, ay, 5) - ux * interpolate(table, ix, iy, ax, ay, 6)
+    support = interpolate(table, ix, iy, ax, ay, 2)
+    spreads = interpolate(table, ix, iy, ax, ay, 3), interpolate(table, ix, iy, ax, ay, 4)
+    return ux, uy, max(speed, LEAST_MPS), (support, spreads[0], spreads[1], offset)
+
+
+@kernel
 def field_log_densities(  # type: ignore[no-untyped-def]
-    xy, position_var, tables, grid, numbers, ramp, steady, dt_s, stand_m, step, log_move, hazards, filters
+    xy, position_var, tables, grid, numbers, gains, ramp, steady, dt_s, stand_m, log_move, hazards, support, filters
 ):
     """Log densities (I, K) of moves between positions (I + 1, 2) under every field, and hazards (I, K, 4) after each.
 
-    ``filters`` (K, 8) are fresh on entry for a walk from its start and hold the state after the last move on return;
-    ``step`` is the number of moves made before the first position.
+    ``support`` (I + 1, K) gets the walks that each field rests on at every position.
+
+    ``filters`` (K, KEPT) are zero for a walk from its start and hold the state after the last move on return.
     """
-    low_x, low_y, cell_m = grid
     fields, nx, ny, _ = tables.shape
-    since = step  # moves since the start of the walk, or since the walker last stood
+    since = 0  # moves since the start of the walk, or since the walker last stood
     for i in range(len(xy) - 1):
         dx, dy = xy[i + 1, 0] - xy[i, 0], xy[i + 1, 1] - xy[i, 1]
-        stood = math.sqrt(dx * dx + dy * dy) < stand_m
-        rising = since < len(ramp)
-        share, calm = (ramp[since], steady[since]) if rising else (1.0, 1.0)
+        stood = i > 0 and math.sqrt(dx * dx + dy * dy) < stand_m  # who sets off moves, however little
+        share, calm = (ramp[since], steady[since]) if since < len(ramp) else (1.0, 1.0)
         since = 0 if stood else since + 1
-        ix, iy, ax, ay = corner(xy[i, 0], xy[i, 1], low_x, low_y, cell_m, nx, ny)
-        jx, jy, bx, by = corner(xy[i + 1, 0], xy[i + 1, 1], low_x, low_y, cell_m, nx, ny)
+        if i == 0:
+            jx, jy, bx, by = corner(xy[0, 0], xy[0, 1], grid[0], grid[1], grid[2], nx, ny)
+            for k in range(fields):
+                support[0, k] = interpolate(tables[k], jx, jy, bx, by, 2)
+        jx, jy, bx, by = corner(xy[i + 1, 0], xy[i + 1, 1], grid[0], grid[1], grid[2], nx, ny)
         for k in range(fields):
-            table = tables[k]
-            vx, vy = interpolate(table, ix, iy, ax, ay, 0), interpolate(table, ix, iy, ax, ay, 1)
-            speed = math.sqrt(vx * vx + vy * vy) + 1e-9
-            m = dt_s * max(speed, LEAST_MPS) * share
-            found = predict(
-                filters[k],
-                numbers,
-                m,
-                calm,
-                interpolate(table, ix, iy, ax, ay, 2),
-                interpolate(table, ix, iy, ax, ay, 3),
-                interpolate(table, ix, iy, ax, ay, 4),
-                position_var[i],
-            )
-            y = (dx * vx + dy * vy) / (speed * m) - 1.0
-            z = (dy * vx - dx * vy) / (speed * m)
-            c_v, c_u, s_v, s_u, _, _, nu = found
+            ux, uy, speed, here = field_here(tables[k], grid, xy[i, 0], xy[i, 1])
+            m = dt_s * speed * share
+            found = predict(filters[k], numbers, gains, m, calm, here, position_var[i])
+            y, z = relative_move(dx, dy, ux, uy, m)
+            c_v, c_u, s_v, s_u, nu = found
             log_p = student_log_density((y - c_v) / s_v, nu) + student_log_density((z - c_u) / s_u, nu)
             log_move[i, k] = log_p - math.log(s_v * s_u * m * m)
-            update(filters[k], numbers, y, z, found, stood)
+            update(filters[k], gains, y, z, found, stood)
+            support[i + 1, k] = interpolate(tables[k], jx, jy, bx, by, 2)
             for h in range(4):
-                hazards[i, k, h] = interpolate(table, jx, jy, bx, by, 5 + h)
+                hazards[i, k, h] = interpolate(tables[k], jx, jy, bx, by, HAZARDS + h)
 
 
 @kernel
@@ -77,8 +106,9 @@ def forward(state, log_move, log_still, log_free, hazards, stood, switches, gate
     """Run probabilities ``state`` (1 + 2 K) over all moves, in place; ``log_each`` (I) gets the log density of each
     move, ``free_each`` (I) the probability of free walking after it.
 
-    ``gate`` (I, K) are the shares of the fields among those who take up a habit after each move. With ``ended`` the
-    walk ends after the last move. Probabilities are normalised after each step.
+    ``gate`` (I, K) are the probabilities that who may take up a habit after each move takes up each field.
+    ``ended`` says what is known after the last move: ENDED, GOES_ON, or OPEN where the walk may end there or not.
+    Probabilities are normalised after each step.
     """
     moves, fields = log_move.shape
     leave, join, free_end, free_end_still, slip = switches
@@ -88,27 +118,30 @@ def forward(state, log_move, log_still, log_free, hazards, stood, switches, gate
         for k in range(fields):
             high = max(high, log_move[i, k])
         high = max(high, log_still[i])
-        last = ended and i == moves - 1
+        newest = i == moves - 1
+        last, open_end = newest and ended == ENDED, newest and ended == OPEN
         end = free_end_still if stood[i] else free_end
         for k in range(fields):  # who walks freely, too, ends walks where others do
             end = max(end, FREE_ENDS * hazards[i, k, 3 if stood[i] else 2])
+        if open_end:
+            end = 0.0
         after[0] = state[0] * math.exp(log_free[i] - high) * (end if last else 1.0 - end)
         total = after[0]
         still = math.exp(log_still[i] - high)
         for k in range(fields):
-            e_go, e_stand = hazards[i, k, 2], hazards[i, k, 3]
+            e_go, e_stand = (0.0, 0.0) if open_end else (hazards[i, k, 2], hazards[i, k, 3])
             moved = (1.0 - slip) * math.exp(log_move[i, k] - high) + slip * math.exp(log_free[i] - high)
             after[1 + k] = state[1 + k] * moved * (e_go if last else 1.0 - e_go)
             after[1 + fields + k] = state[1 + fields + k] * still * (e_stand if last else 1.0 - e_stand)
             total += after[1 + k] + after[1 + fields + k]
         log_each[i] = math.log(max(total, 1e-300)) + high
         joined = after[0] / total * join
-        state[0] = after[0] / total * (1.0 - join)
+        state[0] = after[0] / total
         for k in range(fields):
             a, b = after[1 + k] / total, after[1 + fields + k] / total
             stop, go = hazards[i, k, 0], hazards[i, k, 1]
             moving, standing = a * (1.0 - stop) + b * go, a * stop + b * (1.0 - go)
-            state[0] += (moving + standing) * leave
+            state[0] += (moving + standing) * leave - joined * gate[i, k]
             state[1 + k] = moving * (1.0 - leave) + joined * gate[i, k]
             state[1 + fields + k] = standing * (1.0 - leave)
         free_each[i] = state[0]

@@ -1,26 +1,40 @@
 """The free walker: the next move of someone who follows no known habit, from their last moves alone.
 
 An augmented stochastic field (the paper's A-): its state is position and the last six moves. A small network sees these
-moves in the walker's own frame and returns centre and scale of two Student-t densities, along and across. It knows
-nothing of the house, so it can be learnt from other people elsewhere (``fit/free_walker_fit.py``) and serves on the
-first day.
+moves in the walker's own frame and returns a mixture of three densities of the next move: two of going on (centre and
+scale, along and across) and one of standing still. Each is a product of two Student-t. It knows nothing of the house,
+so it can be learnt from other people elsewhere (``fit/free_walker_fit.py``) and serves on the first day.
+
+Standing has a part of its own because who stands stays with high probability or sets off, and who walks may stop: one
+Student-t for both is too wide for either. With it, forecasts 4.8 s ahead on the training folds of four public scenes
+(Hotel, Zara 1, THÖR, Edinburgh) have an energy score of 0.90 instead of 1.00 m.
 """
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
+from svfm_ros.atomic_files import read_regular, write_whole
 from svfm_ros.compiled import kernel
 from svfm_ros.errors import DataError
 from svfm_ros.forecasting.field_step import student_log_density
 
 __all__ = [
     "FEATURES",
+    "GOING",
     "HIDDEN",
+    "LEAST_M",
+    "LOG_SCALES",
+    "LOG_STILL",
     "MEMORY",
+    "MOST_M",
+    "OUTPUTS",
+    "PARTS",
+    "SCALE_M",
+    "STILL_M",
     "TICK_S",
     "FreeWalker",
     "FreeWalkerPrior",
@@ -36,11 +50,28 @@ MEMORY = 6
 FEATURES = 2 * MEMORY + 4
 """Moves in the walker's frame (12), their unsteadiness, the speed, the last turn, how many moves are known."""
 HIDDEN = 24
-_SCALE_M = 0.25  # features are in these units
-_LEAST_M = 0.005  # smallest base scale of a move, metres
-_MOST_M = 0.2  # largest: an odd move must not make the next ones ever more odd
+GOING = 2
+"""Parts of the mixture that go on; one more stands."""
+PARTS = GOING + 1
+OUTPUTS = 5 * GOING + 2
+"""For each part that goes on: centre along, across, log scale along, across, log weight; then log weight and log scale
+of standing."""
+LOG_SCALES, LOG_STILL = (-4.0, 4.0), (-3.0, 1.5)
+"""Limits of log scales: relative to the base scale, and to ``STILL_M``."""
+STILL_M = 0.02
+"""Usual scale of the moves of someone who stands, metres."""
+SCALE_M = 0.25
+"""Features are in these units."""
+LEAST_M, MOST_M = 0.005, 0.2
+"""Base scale of a move, metres: an odd move must not make the next ones ever more odd."""
 TICK_S = 0.4
 """The network's own time step; moves of another step are rescaled."""
+
+_WEIGHTS = {"w1": (FEATURES, HIDDEN), "b1": (HIDDEN,), "w2": (HIDDEN, HIDDEN), "b2": (HIDDEN,), "w3": (HIDDEN, OUTPUTS)}
+_WEIGHTS |= {"b3": (OUTPUTS,)}
+_PRIOR_SHAPES = {**_WEIGHTS, "nu": (2,), "first": (2,), "precision.log_nu": (2,)}
+_PRIOR_SHAPES |= {f"precision.{name}": shape for name, shape in _WEIGHTS.items()}
+_MOST_PRIOR_BYTES = 1 << 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,8 +82,8 @@ class FreeWalker:
     b1: Array  # (HIDDEN,)
     w2: Array  # (HIDDEN, HIDDEN)
     b2: Array  # (HIDDEN,)
-    w3: Array  # (HIDDEN, 4): centre along, across; log scale along, across
-    b3: Array  # (4,)
+    w3: Array  # (HIDDEN, OUTPUTS)
+    b3: Array  # (OUTPUTS,)
     nu: Array  # (2,), degrees of freedom along and across
     first: Array  # (2,), scale in metres and degrees of freedom of a move about which nothing is known
 
@@ -78,28 +109,38 @@ class FreeWalkerPrior:
 
     free: FreeWalker
     precision: dict[str, Array]  # by the names of the network's weights, and ``log_nu``
+    numbers: dict[str, Array] = field(default_factory=dict)
+    """Mean and precision (2,) of numbers of the step density over homes, by name, as any real numbers (``raw``)."""
 
     def save(self, path: Path) -> None:
         """Write it as one file (safetensors)."""
-        from safetensors.numpy import save_file
+        from safetensors.numpy import save
 
         parts = {**self.free.arrays(), **{f"precision.{n}": x.astype(np.float32) for n, x in self.precision.items()}}
-        save_file({name: np.ascontiguousarray(x) for name, x in parts.items()}, path)
+        parts |= {f"number.{n}": x.astype(np.float32) for n, x in self.numbers.items()}
+        write_whole(Path(path), save({name: np.ascontiguousarray(x) for name, x in parts.items()}))
 
     @classmethod
     def load(cls, path: Path | None = None) -> "FreeWalkerPrior":
         """Read it; without a path, the one that ships with the package."""
         from safetensors import SafetensorError
-        from safetensors.numpy import load_file
+        from safetensors.numpy import load
 
         where = Path(path) if path is not None else Path(__file__).with_name("population.safetensors")
+        data = read_regular(where, _MOST_PRIOR_BYTES)
         try:
-            parts = load_file(where)
-            free = FreeWalker.from_arrays({n: x for n, x in parts.items() if "." not in n})
-            precision = {n.split(".")[1]: x.astype(float) for n, x in parts.items() if n.startswith("precision.")}
-        except (SafetensorError, OSError, TypeError) as error:
+            parts = load(data)
+        except (SafetensorError, KeyError, ValueError) as error:  # KeyError: a type that NumPy does not have
             raise DataError(f"expected a population prior at {where}, got something else") from error
-        return cls(free, precision)
+        numbers = {n.split(".")[1]: x.astype(float) for n, x in parts.items() if n.startswith("number.")}
+        shapes = {n: x.shape for n, x in parts.items() if not n.startswith("number.")}
+        if shapes != _PRIOR_SHAPES or not all(np.isfinite(x).all() for x in parts.values()):  # type: ignore[call-overload]
+            raise DataError(f"expected a population prior at {where}, got something else")
+        if any(x.shape != (2,) or x[1] < 0.0 for x in numbers.values()):
+            raise DataError(f"expected mean and precision of every number in {where}, got something else")
+        free = FreeWalker.from_arrays({n: x for n, x in parts.items() if "." not in n})
+        precision = {n.split(".")[1]: x.astype(float) for n, x in parts.items() if n.startswith("precision.")}
+        return cls(free, precision, numbers)
 
 
 @kernel
@@ -130,26 +171,30 @@ def context(moves, count, features):  # type: ignore[no-untyped-def]
             unsteady += (x - mx) ** 2 + (y - my) ** 2
         else:
             x, y = mx, my
-        features[2 * j] = (x * ux + y * uy) / _SCALE_M
-        features[2 * j + 1] = (y * ux - x * uy) / _SCALE_M
+        features[2 * j] = (x * ux + y * uy) / SCALE_M
+        features[2 * j + 1] = (y * ux - x * uy) / SCALE_M
     unsteady = math.sqrt(unsteady / n)
     speed = math.sqrt(mx * mx + my * my)
     features[2 * MEMORY] = math.log(unsteady + 0.01) + 3.0
     features[2 * MEMORY + 1] = math.log(speed + 0.02) + 1.5
     features[2 * MEMORY + 2] = (features[1] - features[3]) * 2.0
     features[2 * MEMORY + 3] = known / MEMORY - 0.5
-    return ux, uy, min(_LEAST_M + 0.3 * unsteady + 0.06 * speed, _MOST_M)
+    return ux, uy, min(LEAST_M + 0.3 * unsteady + 0.06 * speed, MOST_M)
 
 
 @kernel
-def free_predict(moves, count, weights, features, hidden, out):  # type: ignore[no-untyped-def]
-    """Direction (ux, uy), centre (along, across), scales (2) and degrees of freedom (2) of the next move.
+def free_predict(moves, count, weights, features, hidden, out, parts):  # type: ignore[no-untyped-def]
+    """Direction (ux, uy) and degrees of freedom (along, across) of the next move.
 
-    ``features`` (FEATURES,), ``hidden`` (2, HIDDEN) and ``out`` (4,) are scratch.
+    ``parts`` (PARTS, 5) gets the probability of each part of the mixture, its centre (along, across) and its scales in
+    metres. ``features`` (FEATURES,), ``hidden`` (2, HIDDEN) and ``out`` (OUTPUTS,) are scratch.
     """
     w1, b1, w2, b2, w3, b3, nu, first = weights
     if count == 0:
-        return 1.0, 0.0, 0.0, 0.0, first[0], first[0], first[1], first[1]
+        parts[:] = 1.0
+        parts[:, :3] = 0.0
+        parts[0, 0], parts[0, 3], parts[0, 4] = 1.0, first[0], first[0]
+        return 1.0, 0.0, first[1], first[1]
     ux, uy, base_m = context(moves, count, features)
     for j in range(len(b1)):
         total = b1[j]
@@ -161,30 +206,46 @@ def free_predict(moves, count, weights, features, hidden, out):  # type: ignore[
         for i in range(len(b1)):
             total += hidden[0, i] * w2[i, j]
         hidden[1, j] = math.tanh(total)
-    for j in range(4):
+    for j in range(OUTPUTS):
         total = b3[j]
         for i in range(len(b2)):
             total += hidden[1, i] * w3[i, j]
         out[j] = total
     last_v = moves[0, 0] * ux + moves[0, 1] * uy
     last_u = moves[0, 1] * ux - moves[0, 0] * uy
-    scale_v = base_m * math.exp(min(max(out[2], -4.0), 4.0))
-    scale_u = base_m * math.exp(min(max(out[3], -4.0), 4.0))
-    return ux, uy, last_v + base_m * out[0], last_u + base_m * out[1], scale_v, scale_u, nu[0], nu[1]
+    high = out[5 * GOING]
+    for g in range(GOING):
+        o = out[5 * g : 5 * g + 5]
+        parts[g, 1], parts[g, 2] = last_v + base_m * o[0], last_u + base_m * o[1]
+        parts[g, 3] = base_m * math.exp(min(max(o[2], LOG_SCALES[0]), LOG_SCALES[1]))
+        parts[g, 4] = base_m * math.exp(min(max(o[3], LOG_SCALES[0]), LOG_SCALES[1]))
+        high = max(high, o[4])
+    still_m = STILL_M * math.exp(min(max(out[5 * GOING + 1], LOG_STILL[0]), LOG_STILL[1]))
+    parts[GOING, 1], parts[GOING, 2], parts[GOING, 3], parts[GOING, 4] = 0.0, 0.0, still_m, still_m
+    parts[GOING, 0] = math.exp(out[5 * GOING] - high)
+    for g in range(GOING):
+        parts[g, 0] = math.exp(out[5 * g + 4] - high)
+    parts[:, 0] /= parts[:, 0].sum()
+    return ux, uy, nu[0], nu[1]
 
 
 @kernel
 def free_log_densities(xy, position_var, weights, ticks, out):  # type: ignore[no-untyped-def]
     """Log densities (I,) of the moves between positions (I + 1, 2); ``ticks`` is dt over the network's own step."""
-    moves = np.zeros((MEMORY, 2))
-    features, hidden, raw = np.zeros(FEATURES), np.zeros((2, HIDDEN)), np.zeros(4)
+    moves, parts = np.zeros((MEMORY, 2)), np.zeros((PARTS, 5))
+    features, hidden, raw = np.zeros(FEATURES), np.zeros((2, HIDDEN)), np.zeros(OUTPUTS)
+    log_each = np.zeros(PARTS)
     for i in range(len(xy) - 1):
         dx, dy = (xy[i + 1, 0] - xy[i, 0]) / ticks, (xy[i + 1, 1] - xy[i, 1]) / ticks
-        ux, uy, c_v, c_u, s_v, s_u, nu_v, nu_u = free_predict(moves, min(i, MEMORY), weights, features, hidden, raw)
+        ux, uy, nu_v, nu_u = free_predict(moves, min(i, MEMORY), weights, features, hidden, raw, parts)
         noise = position_var[i] / (ticks * ticks)
-        s_v, s_u = math.sqrt(s_v * s_v + noise), math.sqrt(s_u * s_u + noise)
         along, across = dx * ux + dy * uy, dy * ux - dx * uy
-        log_p = student_log_density((along - c_v) / s_v, nu_v) + student_log_density((across - c_u) / s_u, nu_u)
-        out[i] = log_p - math.log(s_v * s_u) - 2.0 * math.log(ticks)
+        for g in range(PARTS):
+            s_v, s_u = math.sqrt(parts[g, 3] ** 2 + noise), math.sqrt(parts[g, 4] ** 2 + noise)
+            log_p = student_log_density((along - parts[g, 1]) / s_v, nu_v)
+            log_p += student_log_density((across - parts[g, 2]) / s_u, nu_u)
+            log_each[g] = log_p - math.log(s_v * s_u) + math.log(parts[g, 0] + 1e-300)
+        high = log_each.max()
+        out[i] = math.log(np.exp(log_each - high).sum()) + high - 2.0 * math.log(ticks)
         moves[1:] = moves[:-1].copy()
         moves[0, 0], moves[0, 1] = dx, dy

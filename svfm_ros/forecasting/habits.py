@@ -1,7 +1,7 @@
 """Habits: which field someone follows from where, at which hour, on which kind of day; and how often they follow none.
 
-Shares are tables by origin (a group of starts), kind of day (weekday, weekend) and half hour. ``fit/habit_fit.py``
-learns them; forecasts only look them up.
+Shares are tables by origin (a group of starts), kind of day (weekday, weekend) and quarter of an hour.
+``fit/habit_fit.py`` learns them; forecasts only look them up.
 """
 
 from dataclasses import dataclass
@@ -9,12 +9,12 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-__all__ = ["CELLS", "DAY_KINDS", "FAR_M", "Habits", "is_weekend"]
+__all__ = ["CELLS", "DAY_KINDS", "FAR_M", "Habits", "is_weekend", "quarter_of"]
 
 Array = NDArray[np.float64]
 
-CELLS = 48
-"""Pieces that the day is cut into: half hours."""
+CELLS = 96
+"""Pieces that the day is cut into: quarters of an hour."""
 DAY_KINDS = 2
 """Weekdays and weekends."""
 FAR_M = 1.5  # this far from every origin, half of what is expected comes from all walks together
@@ -23,6 +23,11 @@ FAR_M = 1.5  # this far from every origin, half of what is expected comes from a
 def is_weekend(day: ArrayLike) -> NDArray[np.bool_]:
     """Whether days since 1970-01-01 (a Thursday) are a Saturday or a Sunday."""
     return np.asarray((np.asarray(day, dtype=np.int64) + 3) % 7 >= 5)
+
+
+def quarter_of(hour: float) -> int:
+    """The piece of the day, 0 to CELLS - 1, that a local hour is in."""
+    return int(np.floor(hour * (CELLS / 24.0))) % CELLS
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +67,7 @@ class Habits:
 
     def at(self, xy: Array, hour: float, day: int) -> tuple[Array, Array]:
         """Shares of the fields (S, K) and of free walking (S,) at positions (S, 2) at a local hour of a day."""
-        weight, cell, kind = self.weights(xy), _cell(hour), int(is_weekend(day))
+        weight, cell, kind = self.weights(xy), quarter_of(hour), int(is_weekend(day))
         shares = weight[:, :-1] @ self.shares[:, kind, cell] + weight[:, -1:] * self.base[cell]
         free = weight[:, :-1] @ self.free[:, kind, cell] + weight[:, -1] * self.base_free
         return shares, free
@@ -70,14 +75,10 @@ class Habits:
     def walks_at(self, xy: Array, hour: float, day: int) -> float:
         """How many walks of about that hour the habits at one position (2,) rest on."""
         weight = self.weights(np.asarray(xy, dtype=float)[None])[0]
-        return float(weight[:-1] @ self.support[:, int(is_weekend(day)), _cell(hour)])
+        return float(weight[:-1] @ self.support[:, int(is_weekend(day)), quarter_of(hour)])
 
     def by_origin(self, hour: float, day: int) -> tuple[Array, Array]:
         """Shares (C + 1, K) and free shares (C + 1,) of every origin and, last, of all walks."""
-        cell, kind = _cell(hour), int(is_weekend(day))
+        cell, kind = quarter_of(hour), int(is_weekend(day))
         shares = np.concatenate([self.shares[:, kind, cell], self.base[cell][None]])
         return shares, np.append(self.free[:, kind, cell], self.base_free)
-
-
-def _cell(hour: float) -> int:
-    return int(np.floor(hour * (CELLS / 24.0))) % CELLS

@@ -1,32 +1,37 @@
 """A walk model as one file (safetensors): reading it runs no code, and every size is known before memory is taken."""
 
 import json
+import math
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeGuard
 
 import numpy as np
 from numpy.typing import NDArray
 
-from svfm_ros.atomic_files import write_whole
+from svfm_ros.atomic_files import read_regular, write_whole
 from svfm_ros.clock import zone
-from svfm_ros.errors import ConfigError, DataError
+from svfm_ros.config.forecast_config import MAX_MODEL_BYTES
+from svfm_ros.errors import ConfigError, DataError, short
 from svfm_ros.forecasting.footprints import Footprints
-from svfm_ros.forecasting.free_walker import FEATURES, HIDDEN
+from svfm_ros.forecasting.free_walker import FEATURES, HIDDEN, OUTPUTS
 from svfm_ros.forecasting.habits import CELLS, DAY_KINDS
+from svfm_ros.forecasting.residents import Residents
 from svfm_ros.forecasting.walk_model import CHANNELS, WalkModel
 from svfm_ros.types import Place, Places
 
 __all__ = ["SCHEMA", "WalkModelFile", "load_walk_model", "places_from", "places_to", "save_walk_model"]
 
-SCHEMA = 4
+SCHEMA = 6
 """Version of what the file holds; raise it when a field changes its meaning."""
 
 _KIND = "svfm_ros walk model"
-_MOST_BYTES = 1 << 30
 _MOST_HEADER = 64 << 20
+_LONGEST_FRAME = 255
 _PLACES = "places"
+_MOST_PLACES = 1000
+_FARTHEST_M = 1e9
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,6 +40,7 @@ class WalkModelFile:
 
     model: WalkModel
     footprints: Footprints
+    residents: Residents
     frame: str = "map"
     time_zone: str = "UTC"
     metrics: dict[str, Any] = field(default_factory=dict)
@@ -43,6 +49,11 @@ class WalkModelFile:
     def model_id(self) -> str:
         """A short name that changes whenever a number of the model does."""
         return self.model.model_id
+
+    def of_resident(self, name: str) -> "WalkModelFile":
+        """The same with the habits, the pace and the spread of one resident, who is in ``residents.names``."""
+        residents = self.residents.relative_to(name)  # so that asking for a resident once more changes nothing
+        return replace(self, model=self.residents.model_of(self.model, name), residents=residents)
 
 
 def save_walk_model(path: Path, saved: WalkModelFile) -> None:
@@ -57,36 +68,37 @@ def save_walk_model(path: Path, saved: WalkModelFile) -> None:
         "time_zone": saved.time_zone,
         "metrics": saved.metrics,
         "names": prints.names,
+        "residents": saved.residents.names,
     }
     arrays = {
         **saved.model.arrays(),
+        **saved.residents.arrays(),
         "walks.xy": prints.local_xy,
         "walks.origin": prints.origin,
         "walks.row": prints.row,
         "walks.walk": prints.walk,
         "walks.start_ns": prints.start_ns,
         "walks.ended": prints.ended,
+        "walks.resident": prints.resident,
     }
     whole = {name: np.ascontiguousarray(x) for name, x in arrays.items()}
     write_whole(Path(path), save(whole, {"about": json.dumps(about)}))
 
 
-def load_walk_model(path: Path) -> WalkModelFile:
-    """Read it, or refuse it with one sentence."""
-    from safetensors import SafetensorError, safe_open
+def load_walk_model(path: Path, *, follow_link: bool = True) -> WalkModelFile:
+    """Read it, or refuse it with one sentence; ``follow_link`` as in ``read_regular``."""
+    from safetensors import SafetensorError
+    from safetensors.numpy import load
 
-    _check_file(Path(path))
+    data = read_regular(Path(path), MAX_MODEL_BYTES, follow_link=follow_link)
+    header = _header(data, path)
+    about = _about(header.pop("__metadata__", None), path)
+    if not _tensors_fit(header, len(data) - 8 - int.from_bytes(data[:8], "little")):
+        raise _not_whole(path)
     try:
-        with safe_open(str(path), framework="np") as opened:
-            about = _about(opened.metadata(), path)
-            shapes = {name: tuple(opened.get_slice(name).get_shape()) for name in opened.keys()}  # noqa: SIM118
-            kinds = {name: str(opened.get_slice(name).get_dtype()) for name in shapes}
-            _check_shapes(shapes, kinds, path)
-            arrays = {name: opened.get_tensor(name) for name in shapes}
-    except DataError:
-        raise
-    except (SafetensorError, OSError, ValueError, RecursionError, MemoryError) as error:
-        raise DataError(f"expected a walk model at {path}, got something else") from error
+        arrays = load(data)
+    except SafetensorError as error:  # such as tensors that overlap
+        raise _not_whole(path) from error
     _check_values(arrays, about, path)
     names = tuple(about["names"])
     prints = Footprints(
@@ -97,37 +109,35 @@ def load_walk_model(path: Path) -> WalkModelFile:
         arrays["walks.start_ns"],
         arrays["walks.ended"].astype(np.bool_),
         names,
+        arrays["walks.resident"],
+        tuple(about["residents"]),
     )
-    model = WalkModel.from_arrays({n: x for n, x in arrays.items() if not n.startswith("walks.")})
-    return WalkModelFile(model, prints, about["frame"], about["time_zone"], about["metrics"])
+    model = WalkModel.from_arrays({n: x for n, x in arrays.items() if not n.startswith(("walks.", "residents."))})
+    residents = Residents.from_arrays(tuple(about["residents"]), arrays)
+    return WalkModelFile(model, prints, residents, about["frame"], about["time_zone"], about["metrics"])
 
 
-def _check_file(path: Path) -> None:
-    try:
-        info = path.stat()
-    except OSError as error:
-        raise DataError(f"cannot read {path}: {error.strerror}") from error
-    if not path.is_file():
-        raise DataError(f"expected a walk model at {path}, got no regular file")
-    if info.st_size > _MOST_BYTES:
-        raise DataError(
-            f"expected a walk model of at most {_MOST_BYTES >> 20} MB at {path}, got {info.st_size >> 20} MB"
-        )
-    with path.open("rb") as file:
-        first = file.read(9)
-    if first.startswith(b"PK"):
+def _header(data: bytes, path: Path) -> dict[str, Any]:
+    """The header of a safetensors file: its size in 8 bytes, then JSON."""
+    if data.startswith(b"PK"):
         raise DataError(
             f"expected a walk model of schema {SCHEMA} at {path}, got an older one: train it anew (svfm train)"
         )
-    if len(first) < 9 or first[8:9] != b"{" or int.from_bytes(first[:8], "little") > min(info.st_size, _MOST_HEADER):
+    size = int.from_bytes(data[:8], "little")
+    try:
+        header = json.loads(data[8 : 8 + size]) if size <= min(len(data), _MOST_HEADER) else None
+    except (ValueError, RecursionError) as error:
+        raise DataError(f"expected a walk model at {path}, got something else") from error
+    if not isinstance(header, dict):
         raise DataError(f"expected a walk model at {path}, got something else")
+    return header
 
 
-def _about(metadata: Mapping[str, str] | None, path: Path) -> dict[str, Any]:
+def _about(metadata: Any, path: Path) -> dict[str, Any]:
     """What the header says about the model, every part of it of the right type."""
     try:
-        about = json.loads((metadata or {})["about"])
-    except (KeyError, ValueError, RecursionError) as error:
+        about = json.loads(metadata["about"])
+    except (KeyError, TypeError, ValueError, RecursionError) as error:
         raise DataError(f"expected a walk model at {path}, got something else") from error
     if not isinstance(about, dict) or about.get("kind") != _KIND:
         raise DataError(f"expected a walk model at {path}, got something else")
@@ -138,18 +148,24 @@ def _about(metadata: Mapping[str, str] | None, path: Path) -> dict[str, Any]:
         raise DataError(f"expected a walk model of schema {SCHEMA} at {path}, got {schema}: {advice}")
     right = (
         isinstance(about.get("frame"), str)
+        and len(about["frame"]) <= _LONGEST_FRAME
         and isinstance(about.get("time_zone"), str)
         and isinstance(about.get("metrics"), dict)
+        and isinstance(about["metrics"].get("walks_seen", 0), int)
+        and isinstance(about["metrics"].get("held_out_nll", 0.0), int | float | None)
         and isinstance(about.get("names"), list)
         and all(isinstance(name, str) for name in about["names"])
+        and isinstance(about.get("residents"), list)
+        and all(isinstance(name, str) for name in about["residents"])
+        and len(set(about["residents"])) == len(about["residents"])
     )
     if not right:
-        raise DataError(f"expected a whole walk model at {path}, got one whose parts do not fit together")
+        raise _not_whole(path)
     places_from(about["metrics"])
     try:
         zone(about["time_zone"])
     except ConfigError as error:
-        raise DataError(f"expected a known time zone in {path}, got {about['time_zone']!r}") from error
+        raise DataError(f"expected a known time zone in {path}, got {short(about['time_zone'])}") from error
     return about
 
 
@@ -162,7 +178,7 @@ _FIXED: dict[str, tuple[int | str, ...]] = {
     "ramp": ("R",),
     "steady": ("R",),
     "still": (2,),
-    "steps": (10,),
+    "steps": (16,),
     "switches": (5,),
     "set_off": ("K",),
     "habits.origin_xy": ("C", 2),
@@ -176,8 +192,8 @@ _FIXED: dict[str, tuple[int | str, ...]] = {
     "free.b1": (HIDDEN,),
     "free.w2": (HIDDEN, HIDDEN),
     "free.b2": (HIDDEN,),
-    "free.w3": (HIDDEN, 4),
-    "free.b3": (4,),
+    "free.w3": (HIDDEN, OUTPUTS),
+    "free.b3": (OUTPUTS,),
     "free.nu": (2,),
     "free.first": (2,),
     "walks.xy": ("M", 2),
@@ -186,27 +202,48 @@ _FIXED: dict[str, tuple[int | str, ...]] = {
     "walks.walk": ("N",),
     "walks.start_ns": ("N",),
     "walks.ended": ("N",),
+    "walks.resident": ("N",),
+    "residents.shares": ("P", "C", DAY_KINDS, CELLS, "K"),
+    "residents.free": ("P", "C", DAY_KINDS, CELLS),
+    "residents.support": ("P", "C", DAY_KINDS, CELLS),
+    "residents.base": ("P", CELLS, "K"),
+    "residents.pace": ("P", 3),
 }
 """Shape of every array; equal letters are equal numbers, none of them zero."""
 
-_INTEGERS = {"walks.row", "walks.walk", "walks.start_ns"}
+_INTEGERS = {"walks.row", "walks.walk", "walks.start_ns", "walks.resident"}
+_ITEM_BYTES = {"F64": 8, "F32": 4, "I64": 8, "BOOL": 1}
 
 
-def _check_shapes(shapes: Mapping[str, tuple[int, ...]], kinds: Mapping[str, str], path: Path) -> None:
-    """Names, types and shapes, before anything is read."""
+def _tensors_fit(header: Mapping[str, Any], body_bytes: int) -> bool:
+    """Whether every tensor has its name, type and shape, and its bytes are in the file; before any is read."""
     sizes: dict[str, int] = {}
-    fits = set(shapes) == set(_FIXED)
-    for name, wanted in _FIXED.items():
-        got = shapes.get(name, ())
-        fits = fits and len(got) == len(wanted)
-        for want, have in zip(wanted, got, strict=False):
-            known = want if isinstance(want, int) else sizes.setdefault(want, have)
-            fits = fits and have == known and have > 0
-        kind = kinds.get(name, "")
-        allowed = ("I64",) if name in _INTEGERS else ("BOOL",) if name == "walks.ended" else ("F64", "F32")
-        fits = fits and kind in allowed
-    if not fits:
-        raise DataError(f"expected a whole walk model at {path}, got one whose parts do not fit together")
+    return set(header) == set(_FIXED) and all(
+        _tensor_fits(name, header[name], wanted, sizes, body_bytes) for name, wanted in _FIXED.items()
+    )
+
+
+def _tensor_fits(name: str, tensor: Any, wanted: tuple[int | str, ...], sizes: dict[str, int], body_bytes: int) -> bool:
+    """The same for one tensor; ``sizes`` keeps the numbers that the letters of ``_FIXED`` stand for."""
+    if not isinstance(tensor, dict):
+        return False
+    kind, shape, offsets = tensor.get("dtype"), tensor.get("shape"), tensor.get("data_offsets")
+    allowed = ("I64",) if name in _INTEGERS else ("BOOL",) if name == "walks.ended" else ("F64", "F32")
+    if kind not in allowed or not _counts(shape, len(wanted)) or not _counts(offsets, 2):
+        return False
+    pairs = zip(wanted, shape, strict=True)
+    expected = [want if isinstance(want, int) else sizes.setdefault(want, n) for want, n in pairs]
+    claimed = math.prod(shape) * _ITEM_BYTES[str(kind)]
+    return shape == expected and min(shape) > 0 and offsets[1] - offsets[0] == claimed and offsets[1] <= body_bytes
+
+
+def _counts(numbers: Any, length: int) -> TypeGuard[list[int]]:
+    """Whether this is a list of so many whole numbers, none below zero."""
+    return isinstance(numbers, list) and len(numbers) == length and all(type(n) is int and n >= 0 for n in numbers)
+
+
+def _not_whole(path: Path) -> DataError:
+    return DataError(f"expected a whole walk model at {path}, got one whose parts do not fit together")
 
 
 def _check_values(arrays: Mapping[str, NDArray[np.generic]], about: Mapping[str, Any], path: Path) -> None:
@@ -222,8 +259,16 @@ def _check_values(arrays: Mapping[str, NDArray[np.generic]], about: Mapping[str,
         and min(tables.shape[1:3]) >= 2
         and _within(arrays["walks.row"], rows)
         and _within(arrays["walks.walk"], walks)
-        and bool((arrays["steps"][[0, 1, 2, 5, 6]] > 0.0).all())  # type: ignore[operator]
-        and _shares(arrays["tables"][..., 5:])
+        and bool((np.delete(arrays["steps"], [2, 3, 5, 6]) > 0.0).all())  # type: ignore[operator]
+        and _shares(tables[..., 7:])
+        and len(about["residents"]) == len(arrays["residents.pace"])
+        and _within(arrays["walks.resident"], len(about["residents"]))
+        and bool((np.abs(arrays["residents.pace"][:, 0]) < 3.0).all())  # type: ignore[operator]
+        and bool((arrays["residents.pace"][:, 1] > 0.0).all())  # type: ignore[operator]
+        and _shares(arrays["residents.shares"])
+        and _shares(arrays["residents.base"])
+        and _shares(arrays["residents.free"])
+        and _shares(arrays["residents.pace"][:, 2])
         and _shares(arrays["switches"])
         and _shares(arrays["habits.shares"])
         and _shares(arrays["habits.free"])
@@ -234,7 +279,7 @@ def _check_values(arrays: Mapping[str, NDArray[np.generic]], about: Mapping[str,
         and bool((tables[..., 2:5] >= 0.0).all())  # type: ignore[operator]
     )
     if not fits:
-        raise DataError(f"expected a whole walk model at {path}, got one whose parts do not fit together")
+        raise _not_whole(path)
 
 
 def _within(index: NDArray[np.generic], count: int) -> bool:
@@ -253,13 +298,15 @@ def places_to(places: Places) -> dict[str, Any]:
 
 def places_from(metrics: Mapping[str, Any]) -> Places:
     """The places of a model's file; none where it does not say."""
-    cells = metrics.get(_PLACES, ())
     try:
-        return Places(tuple(_place(cell) for cell in cells))
+        places = Places(tuple(_place(cell) for cell in metrics.get(_PLACES, ())))
     except (TypeError, ValueError, KeyError) as error:
         raise DataError(
             "expected places with name, x, y, radius_m and colour in the model, got something else"
         ) from error
+    if len(places) > _MOST_PLACES or len(set(places.names)) < len(places):
+        raise DataError(f"expected at most {_MOST_PLACES} places in the model, each name once, got {len(places)}")
+    return places
 
 
 def _place(cell: Mapping[str, Any]) -> Place:
@@ -267,6 +314,6 @@ def _place(cell: Mapping[str, Any]) -> Place:
     if not isinstance(name, str) or not isinstance(colour, str) or len(bytes.fromhex(colour[1:])) != 3:
         raise TypeError(name)
     x, y, radius = (float(cell[key]) for key in ("x", "y", "radius_m"))
-    if not np.isfinite([x, y, radius]).all():
+    if not name or not (max(abs(x), abs(y), radius) <= _FARTHEST_M and radius > 0.0):
         raise ValueError(name)
     return Place(name, x, y, radius, colour)

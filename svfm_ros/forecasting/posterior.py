@@ -6,14 +6,22 @@ import numpy as np
 from numpy.typing import NDArray
 
 from svfm_ros.errors import DataError
-from svfm_ros.forecasting.field_step import KEPT, fresh_filter
-from svfm_ros.forecasting.forward import field_log_densities, forward, still_log_densities
+from svfm_ros.forecasting.field_step import KEPT
+from svfm_ros.forecasting.forward import (
+    ENDED,
+    GOES_ON,
+    OPEN,
+    field_log_densities,
+    forward,
+    still_log_densities,
+    taken_up,
+)
 from svfm_ros.forecasting.free_walker import MEMORY, TICK_S, free_log_densities
 from svfm_ros.forecasting.sampler import MOVING, STANDING, Walkers
 from svfm_ros.forecasting.walk_model import WalkModel
 from svfm_ros.types import Walk
 
-__all__ = ["Posterior", "filter_walk", "on_ticks", "walk_log_density"]
+__all__ = ["Posterior", "filter_walk", "on_ticks", "start_probabilities", "walk_log_density"]
 
 Array = NDArray[np.float64]
 
@@ -75,20 +83,20 @@ def on_ticks(walk: Walk, dt_s: float) -> tuple[Array, Array]:
     return xy, np.interp(ticks, times, each)
 
 
-def filter_walk(model: WalkModel, xy: Array, variance: Array, hour: float, day: int, ended: bool = False) -> Posterior:
+def filter_walk(
+    model: WalkModel, xy: Array, variance: Array, hour: float, day: int, ended: bool | None = None
+) -> Posterior:
     """Run the forward algorithm over positions (T, 2), T at least 2, of a walk that began at that hour of that day.
 
-    ``variance`` (T,) is that of the positions, m^2. With ``ended`` the walk ends at its last position.
+    ``variance`` (T,) is that of the positions, m^2. ``ended`` says whether the walk ends at its last position; None
+    where that is not known yet: then people who may have arrived are not taken for free walkers who go on.
     """
     if xy.ndim != 2 or xy.shape[1] != 2 or len(xy) < 2 or not np.isfinite(xy).all():
         raise DataError(f"walk so far: expected at least two finite positions (T, 2), got shape {xy.shape}")
     here = np.ascontiguousarray(xy - model.origin)
     moved_var = np.ascontiguousarray(variance[1:] + variance[:-1])
     count, k = len(here) - 1, model.components
-    numbers = model.steps.packed
-    filters = np.empty((k, KEPT))
-    for i in range(k):
-        fresh_filter(filters[i], numbers)
+    filters, support = np.zeros((k, KEPT)), np.empty((count + 1, k))
     log_move, hazards, log_free, log_still = (
         np.empty((count, k)),
         np.empty((count, k, 4)),
@@ -101,23 +109,26 @@ def filter_walk(model: WalkModel, xy: Array, variance: Array, hour: float, day: 
         moved_var,
         model.tables,
         (g.low_x, g.low_y, g.cell_m),
-        numbers,
+        model.steps.packed,
+        model.steps.gains.parts,
         model.ramp,
         model.steady,
         model.dt_s,
         model.stand_m,
-        0,
         log_move,
         hazards,
+        support,
         filters,
     )
     free_log_densities(here, moved_var, model.free.parts, model.dt_s / TICK_S, log_free)
     still_log_densities(here, moved_var, model.still_m, log_still)
     move = np.diff(here, axis=0)
     stood = np.hypot(move[:, 0], move[:, 1]) < model.stand_m
+    stood[0] = False  # who sets off moves, however little
     shares, free = model.habits.at(here, hour, day)
     state = np.zeros(1 + 2 * k)
-    state[0], state[1 : 1 + k] = free[0], (1.0 - free[0]) * shares[0]
+    gate = shares * taken_up(support)
+    state[: 1 + k] = _setting_off(gate[0], float(free[0]))
     log_each, free_each = np.empty(count), np.empty(count)
     forward(
         state,
@@ -127,8 +138,8 @@ def filter_walk(model: WalkModel, xy: Array, variance: Array, hour: float, day: 
         hazards,
         stood,
         model.switches.packed,
-        shares[1:],
-        ended,
+        gate[1:],
+        OPEN if ended is None else ENDED if ended else GOES_ON,
         log_each,
         free_each,
     )
@@ -137,6 +148,20 @@ def filter_walk(model: WalkModel, xy: Array, variance: Array, hour: float, day: 
     last[:known] = move[::-1][:known] / (model.dt_s / TICK_S)
     since = count if not stood.any() else int(np.argmax(stood[::-1]))
     return Posterior(state, filters, last, known, since, log_each)
+
+
+def start_probabilities(model: WalkModel, xy: Array, hour: float, day: int) -> Array:
+    """Probabilities (1 + K) of free walking and of each field for someone who sets off at (2,) in the model's frame."""
+    here = (np.asarray(xy, dtype=float) - model.origin)[None]
+    shares, free = model.habits.at(here, hour, day)
+    support = np.stack([model.grid.look_up(here, table[..., 2:3])[0, 0] for table in model.tables])
+    return _setting_off(shares[0] * taken_up(support), float(free[0]))
+
+
+def _setting_off(gate: Array, free: float) -> Array:
+    """Probabilities (1 + K); who has habits, but none that leads from here, walks freely, too."""
+    follows = (1.0 - free) * gate
+    return np.append(max(0.0, 1.0 - follows.sum()), follows)
 
 
 def walk_log_density(model: WalkModel, xy: Array, variance: Array, hour: float, day: int, ended: bool) -> float:

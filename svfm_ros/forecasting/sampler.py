@@ -11,19 +11,32 @@ import numpy as np
 from numpy.typing import NDArray
 
 from svfm_ros.compiled import kernel
-from svfm_ros.forecasting.field_step import KEPT, fresh_filter, predict, update
+from svfm_ros.forecasting.field_step import KEPT, predict, relative_move, update
 from svfm_ros.forecasting.floor_grid import corner, interpolate
-from svfm_ros.forecasting.forward import FREE_ENDS, LEAST_MPS
-from svfm_ros.forecasting.free_walker import FEATURES, HIDDEN, MEMORY, TICK_S, free_predict
+from svfm_ros.forecasting.forward import FREE_ENDS, HAZARDS, field_here, taken_up
+from svfm_ros.forecasting.free_walker import FEATURES, HIDDEN, MEMORY, OUTPUTS, PARTS, TICK_S, free_predict
 from svfm_ros.forecasting.habits import FAR_M
 from svfm_ros.forecasting.walk_model import WalkModel
 
-__all__ = ["ARRIVED", "MOVING", "STANDING", "SampledWalks", "Walkers", "fresh_walkers", "sample_walks"]
+__all__ = [
+    "ARRIVED",
+    "MOST_MPS",
+    "MOST_SCALES",
+    "MOVING",
+    "STANDING",
+    "SampledWalks",
+    "Walkers",
+    "fresh_walkers",
+    "sample_walks",
+]
 
 Array = NDArray[np.float64]
 
 MOVING, STANDING, ARRIVED = 0, 1, 2
-_MOST_MPS = 4.0  # nobody is faster at home; the tails of the density beyond are cut in samples
+MOST_MPS = 4.0
+"""Nobody is faster at home; the tails of the density beyond are cut in samples."""
+MOST_SCALES = 12.0
+"""Draws of a Student-t beyond so many scales, one in some thousand, are cut to that."""
 
 
 @dataclass(slots=True)
@@ -52,13 +65,16 @@ class SampledWalks:
     ended: NDArray[np.bool_]  # (S,), whether it came to an end at all
     end_xy: Array  # (S, 2), where it first ended, or was when it was given up
 
+    def some(self, rows: slice) -> "SampledWalks":
+        """Some of them."""
+        return SampledWalks(self.xy[rows], self.component[rows], self.ended[rows], self.end_xy[rows])
 
-def fresh_walkers(model: WalkModel, xy: Array, component: NDArray[np.int64]) -> Walkers:
-    """Walkers who set off from positions (S, 2) now."""
+
+def fresh_walkers(xy: Array, probabilities: Array, rng: np.random.Generator) -> Walkers:
+    """Walkers who set off from positions (S, 2) now; what each follows has probabilities (1 + K), free first."""
     rows = len(xy)
-    filters = np.empty((rows, KEPT))
-    for s in range(rows):
-        fresh_filter(filters[s], model.steps.packed)
+    component = rng.choice(len(probabilities), size=rows, p=probabilities / probabilities.sum())
+    filters = np.zeros((rows, KEPT))
     zeros = np.zeros(rows, dtype=np.int64)
     return Walkers(
         np.array(xy), component, zeros.copy(), zeros.copy(), filters, np.zeros((rows, MEMORY, 2)), zeros.copy()
@@ -67,16 +83,22 @@ def fresh_walkers(model: WalkModel, xy: Array, component: NDArray[np.int64]) -> 
 
 @kernel
 def _student(rng, nu):  # type: ignore[no-untyped-def]
-    """One draw of a standard Student-t; the one in some thousand beyond 12 is cut to that."""
+    """One draw of a standard Student-t, cut to MOST_SCALES."""
     z = rng.standard_normal() / math.sqrt(2.0 * rng.standard_gamma(0.5 * nu) / nu)
-    return min(max(z, -12.0), 12.0)
+    return min(max(z, -MOST_SCALES), MOST_SCALES)
 
 
 @kernel
-def _free_move(rng, moves, known, weights, ticks, features, hidden, raw):  # type: ignore[no-untyped-def]
-    """One move of a free walker, metres."""
-    ux, uy, c_v, c_u, s_v, s_u, nu_v, nu_u = free_predict(moves, known, weights, features, hidden, raw)
-    along, across = (c_v + s_v * _student(rng, nu_v)) * ticks, (c_u + s_u * _student(rng, nu_u)) * ticks
+def _free_move(rng, moves, known, weights, ticks, scratch):  # type: ignore[no-untyped-def]
+    """One move of a free walker, metres; ``scratch`` is what ``free_predict`` needs."""
+    features, hidden, raw, parts = scratch
+    ux, uy, nu_v, nu_u = free_predict(moves, known, weights, features, hidden, raw, parts)
+    left, g = rng.random() - parts[0, 0], 0
+    while left >= 0.0 and g < PARTS - 1:
+        g += 1
+        left -= parts[g, 0]
+    along = (parts[g, 1] + parts[g, 3] * _student(rng, nu_v)) * ticks
+    across = (parts[g, 2] + parts[g, 4] * _student(rng, nu_u)) * ticks
     return along * ux - across * uy, along * uy + across * ux
 
 
@@ -107,8 +129,18 @@ def _choose(rng, x, y, origin_xy, near_m, shares, free, allow_free):  # type: ig
 
 
 @kernel
+def _takes_up(rng, component, tables, grid, x, y):  # type: ignore[no-untyped-def]
+    """The component, or 0 (free) where its field is not taken up at (x, y) for want of walks."""
+    if component == 0:
+        return 0
+    table = tables[component - 1]
+    ix, iy, ax, ay = corner(x, y, grid[0], grid[1], grid[2], table.shape[0], table.shape[1])
+    return component if rng.random() < taken_up(interpolate(table, ix, iy, ax, ay, 2)) else 0
+
+
+@kernel
 def _walk(  # type: ignore[no-untyped-def]
-    rng, tables, grid, numbers, ramp, steady, dt_s, still_m, stand_m, switches, set_off, weights,
+    rng, tables, grid, numbers, gains, ramp, steady, dt_s, still_m, stand_m, switches, set_off, weights,
     origin_xy, near_m, shares, free, until_end,
     xy, component, mode, step, filters, moves, known, ended, end_xy, end_component, path,
 ):  # fmt: skip
@@ -116,15 +148,16 @@ def _walk(  # type: ignore[no-untyped-def]
     low_x, low_y, cell_m = grid
     _, nx, ny, _ = tables.shape
     leave, join, free_end, free_end_still, slip = switches
-    features, hidden, raw = np.zeros(FEATURES), np.zeros((2, HIDDEN)), np.zeros(4)
+    scratch = np.zeros(FEATURES), np.zeros((2, HIDDEN)), np.zeros(OUTPUTS), np.zeros((PARTS, 5))
     ticks = dt_s / TICK_S
     for t in range(len(path)):
         going = 0
         for s in range(len(xy)):
             if mode[s] == ARRIVED:
                 if not until_end and component[s] > 0 and rng.random() < set_off[component[s] - 1]:
-                    component[s] = _choose(rng, xy[s, 0], xy[s, 1], origin_xy, near_m, shares, free, True)
-                    fresh_filter(filters[s], numbers)
+                    chosen = _choose(rng, xy[s, 0], xy[s, 1], origin_xy, near_m, shares, free, True)
+                    component[s] = _takes_up(rng, chosen, tables, grid, xy[s, 0], xy[s, 1])
+                    filters[s] = 0.0
                     mode[s], step[s], known[s] = MOVING, 0, 0
                 path[t, s, 0], path[t, s, 1] = xy[s, 0], xy[s, 1]
                 going += not until_end
@@ -133,59 +166,46 @@ def _walk(  # type: ignore[no-untyped-def]
             k = component[s] - 1
             x, y = xy[s, 0], xy[s, 1]
             if k < 0:
-                dx, dy = _free_move(rng, moves[s], known[s], weights, ticks, features, hidden, raw)
+                dx, dy = _free_move(rng, moves[s], known[s], weights, ticks, scratch)
             else:
-                table = tables[k]
-                ix, iy, ax, ay = corner(x, y, low_x, low_y, cell_m, nx, ny)
-                vx, vy = interpolate(table, ix, iy, ax, ay, 0), interpolate(table, ix, iy, ax, ay, 1)
-                speed = math.sqrt(vx * vx + vy * vy) + 1e-9
-                rising = step[s] < len(ramp)
-                share, calm = (ramp[step[s]], steady[step[s]]) if rising else (1.0, 1.0)
-                m = dt_s * max(speed, LEAST_MPS) * share
-                found = predict(
-                    filters[s],
-                    numbers,
-                    m,
-                    calm,
-                    interpolate(table, ix, iy, ax, ay, 2),
-                    interpolate(table, ix, iy, ax, ay, 3),
-                    interpolate(table, ix, iy, ax, ay, 4),
-                    0.0,
-                )
+                ux, uy, speed, here = field_here(tables[k], grid, x, y)
+                share, calm = (ramp[step[s]], steady[step[s]]) if step[s] < len(ramp) else (1.0, 1.0)
+                m = dt_s * speed * share
+                found = predict(filters[s], numbers, gains, m, calm, here, 0.0)
                 if mode[s] == STANDING:
                     scale = still_m / math.sqrt(2.0 * rng.standard_gamma(2.0) / 4.0)
                     dx, dy = scale * rng.standard_normal(), scale * rng.standard_normal()
-                    rel_v, rel_u = (dx * vx + dy * vy) / (speed * m) - 1.0, (dy * vx - dx * vy) / (speed * m)
                 elif rng.random() < slip:
-                    dx, dy = _free_move(rng, moves[s], known[s], weights, ticks, features, hidden, raw)
-                    rel_v, rel_u = (dx * vx + dy * vy) / (speed * m) - 1.0, (dy * vx - dx * vy) / (speed * m)
+                    dx, dy = _free_move(rng, moves[s], known[s], weights, ticks, scratch)
                 else:
-                    rel_v, rel_u = (
-                        found[0] + found[2] * _student(rng, found[6]),
-                        found[1] + found[3] * _student(rng, found[6]),
-                    )
-                    along, across = m * (1.0 + rel_v), m * rel_u
-                    dx, dy = (along * vx - across * vy) / speed, (along * vy + across * vx) / speed
-                update(filters[s], numbers, rel_v, rel_u, found, math.sqrt(dx * dx + dy * dy) < stand_m)
+                    along = m * (1.0 + found[0] + found[2] * _student(rng, found[4]))
+                    across = m * (found[1] + found[3] * _student(rng, found[4]))
+                    dx, dy = along * ux - across * uy, along * uy + across * ux
+                rel_v, rel_u = relative_move(dx, dy, ux, uy, m)
+                stood = known[s] > 0 and math.sqrt(dx * dx + dy * dy) < stand_m  # who sets off moves, however little
+                update(filters[s], gains, rel_v, rel_u, found, stood)
             length = math.sqrt(dx * dx + dy * dy)
-            if length > _MOST_MPS * dt_s:
-                dx, dy = dx * _MOST_MPS * dt_s / length, dy * _MOST_MPS * dt_s / length
+            if length > MOST_MPS * dt_s:
+                dx, dy = dx * MOST_MPS * dt_s / length, dy * MOST_MPS * dt_s / length
             x, y = x + dx, y + dy
             xy[s, 0], xy[s, 1] = x, y
             for j in range(MEMORY - 1, 0, -1):
                 moves[s, j, 0], moves[s, j, 1] = moves[s, j - 1, 0], moves[s, j - 1, 1]
             moves[s, 0, 0], moves[s, 0, 1] = dx / ticks, dy / ticks
+            stood = known[s] > 0 and math.sqrt(dx * dx + dy * dy) < stand_m
             known[s] = min(known[s] + 1, MEMORY)
             path[t, s, 0], path[t, s, 1] = x, y
-            stood = math.sqrt(dx * dx + dy * dy) < stand_m
             step[s] = 0 if stood else step[s] + 1
             ix, iy, ax, ay = corner(x, y, low_x, low_y, cell_m, nx, ny)
             if k < 0:
                 end = free_end_still if stood else free_end
                 for other in range(len(tables)):
-                    end = max(end, FREE_ENDS * interpolate(tables[other], ix, iy, ax, ay, 8 if stood else 7))
+                    end = max(
+                        end,
+                        FREE_ENDS * interpolate(tables[other], ix, iy, ax, ay, HAZARDS + 3 if stood else HAZARDS + 2),
+                    )
             else:
-                end = interpolate(tables[k], ix, iy, ax, ay, 8 if mode[s] == STANDING else 7)
+                end = interpolate(tables[k], ix, iy, ax, ay, HAZARDS + 3 if mode[s] == STANDING else HAZARDS + 2)
             if rng.random() < end:
                 mode[s] = ARRIVED
                 if not ended[s]:
@@ -193,13 +213,14 @@ def _walk(  # type: ignore[no-untyped-def]
                     end_xy[s, 0], end_xy[s, 1] = x, y
             elif k < 0:
                 if rng.random() < join:
-                    component[s] = _choose(rng, x, y, origin_xy, near_m, shares, free, False)
-                    fresh_filter(filters[s], numbers)
+                    chosen = _choose(rng, x, y, origin_xy, near_m, shares, free, False)
+                    component[s] = _takes_up(rng, chosen, tables, grid, x, y)
+                    filters[s] = 0.0
             else:
                 if mode[s] == STANDING:
-                    mode[s] = MOVING if rng.random() < interpolate(tables[k], ix, iy, ax, ay, 6) else STANDING
+                    mode[s] = MOVING if rng.random() < interpolate(tables[k], ix, iy, ax, ay, HAZARDS + 1) else STANDING
                 else:
-                    mode[s] = STANDING if rng.random() < interpolate(tables[k], ix, iy, ax, ay, 5) else MOVING
+                    mode[s] = STANDING if rng.random() < interpolate(tables[k], ix, iy, ax, ay, HAZARDS) else MOVING
                 if rng.random() < leave:
                     component[s], mode[s] = 0, MOVING
         if going == 0:
@@ -249,6 +270,7 @@ def _run(
         model.tables,
         (g.low_x, g.low_y, g.cell_m),
         model.steps.packed,
+        model.steps.gains.parts,
         model.ramp,
         model.steady,
         model.dt_s,

@@ -1,4 +1,4 @@
-"""What a forecast is judged by: plain numpy, paths in metres, no model in sight.
+"""Scores of forecasts: plain numpy, paths in metres, independent of any model.
 
 Paths are arrays ``(S, K, 2)``: S paths at K common times. A walk that has ended stays where it ended.
 """
@@ -126,7 +126,7 @@ def min_displacement(samples: ArrayLike, truth: ArrayLike) -> Displacement:
 def region_levels(samples: ArrayLike, truth: ArrayLike, bandwidth_m: float = 0.3) -> Array:
     """Per time, the smallest highest-density region that holds the truth, as a probability in [0, 1]: ``(K,)``.
 
-    The density is a kernel estimate from the samples, each left out of its own. Any such function gives honest
+    The density is a kernel estimate from the samples, each left out of its own. Any such function gives calibrated
     regions: when the truth is one more draw from the forecast, the levels are uniform.
     """
     paths, real = _paths(samples, "samples"), np.asarray(truth, dtype=float)

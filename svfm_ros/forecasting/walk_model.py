@@ -12,39 +12,22 @@ from dataclasses import dataclass, fields
 import numpy as np
 from numpy.typing import NDArray
 
+from svfm_ros.forecasting.field_step import StepNumbers
 from svfm_ros.forecasting.floor_grid import FloorGrid
 from svfm_ros.forecasting.free_walker import FreeWalker
 from svfm_ros.forecasting.habits import Habits
 
-__all__ = ["CHANNELS", "StepNumbers", "SwitchNumbers", "WalkModel"]
+__all__ = ["CHANNELS", "SwitchNumbers", "WalkModel"]
 
 Array = NDArray[np.float64]
 
-CHANNELS = ("velocity_x", "velocity_y", "walks", "variance_along", "variance_across", "stop", "go", "end", "end_still")
-"""What a table holds at each node: velocity in m/s; how many walks it rests on; variances of the relative length and of
-the direction (radians) of a step; probabilities per step to stand still, to go on, to end while moving, to end while
-standing."""
-
-
-@dataclass(frozen=True, slots=True)
-class StepNumbers:
-    """Numbers of the step density that hold everywhere (see ``field_step``)."""
-
-    sensor_var: float  # variance of a move from the noise of two positions, m^2
-    pace_var: float  # of the relative pace, drawn once per walk
-    side_var: float  # of the direction's offset, drawn once per walk, rad^2
-    keep_along: float  # correlation of the noise from step to step
-    keep_across: float
-    nu: float  # degrees of freedom where a field rests on no walk
-    prior_walks: float  # walks that the prior spreads count for
-    prior_var_along: float
-    prior_var_across: float
-    nu_per_walk: float
-
-    @property
-    def packed(self) -> Array:
-        """As compiled code takes them (10,)."""
-        return np.array([getattr(self, f.name) for f in fields(self)])
+CHANNELS = (
+    *("velocity_x", "velocity_y", "walks", "spread_along", "spread_across", "middle_x", "middle_y"),
+    *("stop", "go", "end", "end_still"),
+)
+"""What a table holds at each node: velocity in m/s; how many walks it rests on; variances along and across relative to
+the usual ones; the way to the middle of the walks beside it, metres; probabilities per step to stand still, to go on,
+to end while moving, to end while standing."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +53,7 @@ class WalkModel:
     dt_s: float
     origin: Array  # (2,), metres, subtracted from all positions
     grid: FloorGrid
-    tables: NDArray[np.float32]  # (K, NX, NY, 9), see CHANNELS
+    tables: NDArray[np.float32]  # (K, NX, NY, 11), see CHANNELS
     ends_xy: Array  # (K, 2), middle of each field's destination
     ramp: Array  # (R,), share of their speed that walkers reach in each of their first steps
     steady: Array  # (R,), share of the spread in these steps

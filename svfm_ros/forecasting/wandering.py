@@ -1,132 +1,94 @@
-"""How open is it where someone goes? The entropy of the forecast, by hour and by day.
+"""How open is it where someone goes next? The entropy of their habits, with an interval.
 
-Each walk is forecast from its own start at its own time; the entropy of its shares says how much the model left open.
-People with a routine leave little open, people who wander leave much, at hours and on days that can be told apart.
-Means come with a confidence interval: days are drawn anew for the whole, walks for an hour or a day. What the model
-itself does not know is in the shares, and so in the entropy.
+Habits are learnt from the walks themselves, by origin, hour and kind of day, and drawn from their posterior. In each
+draw the entropy of the next place is known at the start of every walk; the mean over walks is the wandering index of
+that draw. The mean over draws is the index, their quantiles are its interval. A person with a routine has a low index,
+a person who wanders a high one; exp(index) is the number of equally likely places that would leave as much open.
 
-    report = wandering_index(Forecaster("model.pt", places), walks)
-    report.mean, report.low, report.high      # nats, over all walks
-    report.hours                              # one HourEntropy for each hour that has walks
-    report.days                               # one DayEntropy for each day that has walks
+Every place counts as a destination, the place where the walk begins and *elsewhere* (no place) like all others: with P
+places the index lies between 0 and ``largest_entropy(P)`` = log(P + 1).
 """
 
-from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from datetime import date, datetime
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from svfm_ros.clock import NS_PER_S, hours_of_day, zone
 from svfm_ros.errors import DataError
-from svfm_ros.forecasting.forecaster import Forecaster
-from svfm_ros.types import Walk
+from svfm_ros.forecasting.fit.habit_fit import HabitWalks, fit_next_place
+from svfm_ros.forecasting.habits import is_weekend
 
-__all__ = ["DayEntropy", "HourEntropy", "WanderingReport", "auc", "summarise", "wandering_index"]
+__all__ = ["EntropyDraws", "NextWalks", "auc", "entropy_draws", "largest_entropy"]
 
 Array = NDArray[np.float64]
+Ints = NDArray[np.int64]
 
-_DRAWS = 1000  # of the bootstrap
-_TAIL = 0.025  # left out at each end of an interval
-
-
-@dataclass(frozen=True, slots=True)
-class HourEntropy:
-    """Mean entropy of the walks that start in one hour of the day; the interval is None where one walk says nothing."""
-
-    hour: int  # 0 to 23, local
-    mean: float  # nats
-    low: float | None
-    high: float | None
-    walks: int
+_DRAWS = 200
+_CELLS = {60: 24, 140: 48}  # pieces of the day below so many walks, which say little about when habits change
+_MOST_CELLS = 96
 
 
 @dataclass(frozen=True, slots=True)
-class DayEntropy:
-    """The same for one day."""
+class NextWalks:
+    """Where N walks of one person began and ended among P places; -1 is elsewhere."""
 
-    day: date  # local
-    mean: float
-    low: float | None
-    high: float | None
-    walks: int
+    origin: Ints  # (N,)
+    end: Ints  # (N,)
+    hour: Array  # (N,), local hour of the start
+    day: Ints  # (N,), days since 1970-01-01
+    places: int
+
+    def __post_init__(self) -> None:
+        known = {"origin": self.origin, "end": self.end}
+        for name, index in known.items():
+            if len(index) and (index.min() < -1 or index.max() >= self.places):
+                raise DataError(f"expected {name} from -1 to {self.places - 1}, got {index.min()} to {index.max()}")
 
 
 @dataclass(frozen=True, slots=True)
-class WanderingReport:
-    """All that the walks say; ``most`` is the entropy of someone who goes to every place equally often."""
+class EntropyDraws:
+    """Entropy of the next place at the start of each walk, for habits drawn from their posterior; nats."""
 
-    mean: float  # nats, over all walks that start where something is known
-    low: float | None
-    high: float | None
-    most: float
-    hours: tuple[HourEntropy, ...]  # in order, only those with walks
-    days: tuple[DayEntropy, ...]  # in order, only those with walks
-    walks: int
-    unknown: int  # walks that start far from all the model knows: left out
+    each: Array  # (S, N)
 
+    def of(self, walks: NDArray[np.bool_] | None = None) -> Array:
+        """The mean over some of the walks (a mask (N,)), or all, in each draw: (S,)."""
+        return np.asarray((self.each if walks is None else self.each[:, walks]).mean(1))
 
-def wandering_index(
-    forecaster: Forecaster, walks: Iterable[Walk], samples: int = 200, seed: int = 0
-) -> WanderingReport:
-    """Forecast every walk from its start, and sum up how much was left open."""
-    stamps, entropies, unknown = [], [], 0
-    for n, walk in enumerate(walks):
-        begun = int(walk.stamps_ns[0])
-        found = forecaster.forecast(walk.xy[0], begun, horizon_s=1.0, samples=samples, seed=seed + n)
-        unknown += found.entropy is None
-        if found.entropy is not None:
-            stamps.append(begun)
-            entropies.append(found.entropy)
-    if not stamps:
-        raise DataError(f"expected walks that start where the model knows something, got none ({unknown} elsewhere)")
-    most = float(np.log(max(len(forecaster.places), 1)))
-    return summarise(stamps, entropies, forecaster.file.time_zone, most, unknown, seed)
+    def interval(self, level: float = 0.9) -> tuple[float, float, float]:
+        """Mean, and the interval that holds the true entropy with this probability."""
+        drawn = self.of()
+        low, high = np.quantile(drawn, [0.5 - 0.5 * level, 0.5 + 0.5 * level])
+        return float(drawn.mean()), float(low), float(high)
 
 
-def summarise(
-    stamps_ns: Sequence[int],
-    entropies: Sequence[float],
-    time_zone: str,
-    most: float,
-    unknown: int = 0,
-    seed: int = 0,
-) -> WanderingReport:
-    """Means and intervals of entropies (N,) of walks that start at Unix times (N,)."""
-    values = np.asarray(entropies, dtype=float)
+def largest_entropy(places: int) -> float:
+    """Entropy in nats of someone who goes to each of the places, and elsewhere, equally often."""
+    return float(np.log(places + 1.0))
+
+
+def entropy_draws(walks: NextWalks, draws: int = _DRAWS, seed: int = 0, cells: int | None = None) -> EntropyDraws:
+    """Draw habits from their posterior and take the entropy of the next place at the start of each walk.
+
+    ``cells`` pieces of the day may have habits of their own; if not given, as many as the walks can tell apart.
+    """
+    if not len(walks.origin):
+        raise DataError("expected walks, got none")
+    count = walks.places + 1
+    origin, end = (np.where(index < 0, walks.places, index) for index in (walks.origin, walks.end))
+    own = np.eye(count, dtype=np.bool_)
+    own[-1, -1] = False  # elsewhere is not one place: people do walk from there to there
+    person = np.zeros(len(origin), dtype=np.int64)
+    cells = cells or next((n for walks_below, n in _CELLS.items() if len(origin) < walks_below), _MOST_CELLS)
+    found = fit_next_place(HabitWalks(origin, walks.hour, walks.day, np.eye(count)[end], person), own, cells=cells)
+    kind, cell = is_weekend(walks.day).astype(np.int64), np.floor(walks.hour * (cells / 24.0)).astype(np.int64) % cells
     rng = np.random.default_rng(seed)
-    hour = np.floor(hours_of_day(np.asarray(stamps_ns, dtype=np.int64), time_zone)).astype(int)
-    local = zone(time_zone)
-    days = [datetime.fromtimestamp(t / NS_PER_S, local).date() for t in stamps_ns]
-    ordinal = np.array([day.toordinal() for day in days])
-    hours = [HourEntropy(int(h), *_mean(values[hour == h], rng)) for h in np.unique(hour)]
-    per_day = [DayEntropy(date.fromordinal(int(d)), *_mean(values[ordinal == d], rng)) for d in np.unique(ordinal)]
-    low, high = _interval_by_day(values, ordinal, rng)
-    return WanderingReport(float(values.mean()), low, high, most, tuple(hours), tuple(per_day), len(values), unknown)
-
-
-def _mean(values: Array, rng: np.random.Generator) -> tuple[float, float | None, float | None, int]:
-    """Mean, its interval and how many."""
-    if len(values) < 2:
-        return float(values.mean()), None, None, len(values)
-    means = values[rng.integers(len(values), size=(_DRAWS, len(values)))].mean(1)
-    low, high = np.quantile(means, [_TAIL, 1.0 - _TAIL])
-    return float(values.mean()), float(low), float(high), len(values)
-
-
-def _interval_by_day(
-    values: Array, day: NDArray[np.int64], rng: np.random.Generator
-) -> tuple[float | None, float | None]:
-    """Whole days are drawn: the walks of a day are not independent of each other. With one day, walks are."""
-    names, index = np.unique(day, return_inverse=True)
-    if len(names) < 2:
-        return _mean(values, rng)[1:3]
-    total, count = np.bincount(index, weights=values), np.bincount(index)
-    drawn = rng.integers(len(names), size=(_DRAWS, len(names)))
-    means = total[drawn].sum(1) / count[drawn].sum(1)
-    low, high = np.quantile(means, [_TAIL, 1.0 - _TAIL])
-    return float(low), float(high)
+    each = np.empty((draws, len(origin)))
+    for n in range(draws):
+        shares = found.draw(rng)  # (C, kinds, cells, K)
+        entropy = -(shares * np.log(np.maximum(shares, 1e-300))).sum(-1)
+        each[n] = entropy[origin, kind, cell]
+    return EntropyDraws(each)
 
 
 def auc(lower: ArrayLike, higher: ArrayLike) -> float:

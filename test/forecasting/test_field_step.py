@@ -1,92 +1,117 @@
 """The step filter against the Gaussian of all moves at once; the Student-t against scipy's."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from scipy import stats
 
-from svfm_ros.forecasting.field_step import KEPT, fresh_filter, predict, student_log_density, update
-from svfm_ros.forecasting.walk_model import StepNumbers
-
-NUMBERS = StepNumbers(
-    sensor_var=1e-4,
-    pace_var=0.04,
-    side_var=0.01,
-    keep_along=0.6,
-    keep_across=0.3,
-    nu=1e7,  # a Student-t that is a Gaussian
-    prior_walks=2.0,
-    prior_var_along=0.05,
-    prior_var_across=0.02,
-    nu_per_walk=0.0,
+from svfm_ros.forecasting.field_step import (
+    KEPT,
+    StepNumbers,
+    predict,
+    relative_move,
+    student_log_density,
+    update,
 )
 
+NUMBERS = StepNumbers(
+    pace_var=0.04,
+    drift_var=0.02,
+    keep_pace=0.9,
+    back_pace=0.3,
+    direction_var=0.03,
+    keep_direction=0.5,
+    back_direction=-0.2,
+    restore=0.3,
+    body_var=0.004,
+    sway_var=0.003,
+    sensor_var=1e-4,
+    prior_walks=2.0,
+    prior_along=3.0,
+    prior_across=4.0,
+    nu=5.0,
+    nu_per_walk=0.5,
+)
+MANY = 1e9  # walks: neither the prior spread nor the uncertainty of the field's mean is left
+USUAL_M = 0.4
 
-def spread(expected_m: float, steady: float, support: float, variance: float, prior_var: float) -> float:
-    """R of the module's docstring."""
-    walks = NUMBERS.prior_walks + support
-    pooled = (NUMBERS.prior_walks * prior_var + support * variance) / walks * (1.0 + 1.0 / walks)
-    return (pooled + NUMBERS.sensor_var / expected_m**2) * steady**2
+
+def autocovariance(variance: float, keep: float, back: float, count: int) -> "np.ndarray":  # type: ignore[type-arg]
+    """Of an AR(2), lags 0 to count - 1, by the Yule-Walker equations."""
+    found = [variance, variance * keep / (1.0 + back)]
+    for _ in range(count):
+        found.append(keep * found[-1] - back * found[-2])
+    return np.array(found[:count])
 
 
 def test_the_filter_gives_the_conditionals_of_one_joint_gaussian() -> None:
-    rng = np.random.default_rng(0)
-    count = 6
-    expected, steady = rng.uniform(0.2, 0.5, count), np.append([0.5, 0.8], np.ones(count - 2))
-    support, var_v, var_u = rng.uniform(0.0, 9.0, count), rng.uniform(0.01, 0.1, count), rng.uniform(0.01, 0.1, count)
-    moves = 0.2 * rng.standard_normal((count, 2))
-    packed = NUMBERS.packed
-    state = np.empty(KEPT)
-    fresh_filter(state, packed)
+    n, count = NUMBERS, 10
     lag = np.abs(np.subtract.outer(np.arange(count), np.arange(count)))
-    for axis, (keep, shared, prior_var, variance) in enumerate(
-        [
-            (NUMBERS.keep_along, NUMBERS.pace_var, NUMBERS.prior_var_along, var_v),
-            (NUMBERS.keep_across, NUMBERS.side_var, NUMBERS.prior_var_across, var_u),
-        ]
-    ):
-        fresh_filter(state, packed)
-        s = np.sqrt([spread(*x, prior_var) for x in zip(expected, steady, support, variance, strict=True)])
-        joint = shared + np.outer(s, s) * keep**lag
-        for i in range(count):
-            found = predict(state, packed, expected[i], steady[i], support[i], var_v[i], var_u[i], 0.0)
+    white = n.sensor_var / USUAL_M**2
+    along = n.pace_var + autocovariance(n.drift_var, n.keep_pace, n.back_pace, count)[lag]
+    along += (n.body_var + white) * np.eye(count)
+    across = autocovariance(n.direction_var, n.keep_direction, n.back_direction, count)[lag]
+    across += (n.sway_var + white) * np.eye(count)
+    moves = 0.1 * np.random.default_rng(0).standard_normal((count, 2))
+    state = np.zeros(KEPT)
+    for i in range(count):
+        found = predict(state, n.packed, n.gains.parts, USUAL_M, 1.0, (MANY, 1.0, 1.0, 0.0), 0.0)
+        for axis, joint in enumerate((along, across)):
             gain = np.linalg.solve(joint[:i, :i], joint[:i, i]) if i else np.zeros(0)
-            assert found[axis] == pytest.approx(float(gain @ moves[:i, axis]), abs=1e-6)
-            assert found[2 + axis] ** 2 == pytest.approx(joint[i, i] - float(gain @ joint[:i, i]), rel=1e-5)
-            update(state, packed, moves[i, 0], moves[i, 1], found, False)
+            assert found[axis] == pytest.approx(float(gain @ moves[:i, axis]), abs=1e-9)
+            assert found[2 + axis] ** 2 == pytest.approx(joint[i, i] - float(gain @ joint[:i, i]), rel=1e-6)
+        update(state, n.gains.parts, *moves[i], found, False)
+
+
+def ask(support: float = 10.0, offset: float = 0.0, steady: float = 1.0, position_var: float = 0.0):  # type: ignore[no-untyped-def]
+    here = (support, 1.0, 1.0, offset)
+    return predict(np.zeros(KEPT), NUMBERS.packed, NUMBERS.gains.parts, USUAL_M, steady, here, position_var)
+
+
+def test_who_walks_beside_the_others_turns_back_to_them() -> None:
+    assert ask(offset=0.5)[1] == pytest.approx(-0.3 * 0.5)
+    assert ask(offset=-0.5)[1] == pytest.approx(0.3 * 0.5)
+
+
+def test_few_walks_uncertain_positions_and_no_first_steps_widen_a_step() -> None:
+    def scales(**how: float) -> "np.ndarray":  # type: ignore[type-arg]
+        return np.array(ask(**how)[2:4])
+
+    assert (scales(position_var=0.01) > scales()).all()
+    assert (scales(support=0.0) > scales()).all()
+    assert (scales(steady=0.5) < scales()).all()
+    assert ask(support=10.0)[4] == pytest.approx(10.0)
 
 
 def test_standing_says_nothing_about_the_pace() -> None:
-    packed, state = NUMBERS.packed, np.empty(KEPT)
-    fresh_filter(state, packed)
-    before = state[:4].copy()
-    update(state, packed, -1.0, 0.0, predict(state, packed, 0.4, 1.0, 5.0, 0.02, 0.02, 0.0), True)
-    assert state[:4] == pytest.approx(before)
+    state = np.array([0.2, 0.1, 0.1, 0.05, 0.05, 7.0])
+    update(state, NUMBERS.gains.parts, -1.0, 0.0, ask(), True)
+    assert state == pytest.approx([0.2, 0.0, 0.0, 0.0, 0.0, 7.0])
 
 
-def test_a_wild_move_counts_less_than_under_a_gaussian() -> None:
-    """With few degrees of freedom a move ten standard deviations away hardly changes the pace."""
-    paces = []
-    for nu in (3.0, 1e7):
-        packed, state = NUMBERS.packed, np.empty(KEPT)
-        packed[5] = nu
-        fresh_filter(state, packed)
-        update(state, packed, 3.0, 0.0, predict(state, packed, 0.4, 1.0, 5.0, 0.02, 0.02, 0.0), False)
-        paces.append(state[1] / state[0])
-    assert 0.0 < paces[0] < 0.3 * paces[1]
+def test_a_wild_move_teaches_no_more_than_one_three_scales_away() -> None:
+    states = []
+    for scales in (3.0, 30.0):
+        found, state = ask(), np.zeros(KEPT)
+        update(state, NUMBERS.gains.parts, scales * found[2], scales * found[3], found, False)
+        states.append(state)
+    assert states[0] == pytest.approx(states[1])
+    assert states[0][0] > 0.0
+
+
+def test_a_move_is_seen_along_and_across() -> None:
+    y, z = relative_move(0.1, 0.6, 0.0, 1.0, 0.4)  # the field points along +y; 0.1 m to the right
+    assert y == pytest.approx(0.5)
+    assert z == pytest.approx(-0.25)
+
+
+def test_gains_do_not_depend_on_what_only_widens() -> None:
+    wide = replace(NUMBERS, nu=30.0, prior_walks=5.0, restore=0.1)
+    assert all(np.array_equal(a, b) for a, b in zip(wide.gains.parts, NUMBERS.gains.parts, strict=True))
 
 
 @pytest.mark.parametrize("nu", [2.2, 5.0, 80.0])
 def test_the_density_is_a_student_t(nu: float) -> None:
     for z in (-8.0, -0.5, 0.0, 2.0):
         assert student_log_density(z, nu) == pytest.approx(stats.t.logpdf(z, nu))
-
-
-def test_uncertain_positions_and_few_walks_widen_a_step() -> None:
-    packed, state = NUMBERS.packed, np.empty(KEPT)
-    fresh_filter(state, packed)
-
-    def scales(support: float, position_var: float) -> "np.ndarray[tuple[int], np.dtype[np.float64]]":
-        return np.array(predict(state, packed, 0.4, 1.0, support, 0.05, 0.02, position_var)[2:4])
-
-    assert (scales(10.0, 0.01) > scales(10.0, 0.0)).all()
-    assert (scales(0.0, 0.0) > scales(10.0, 0.0)).all()

@@ -5,7 +5,7 @@ from itertools import product
 import numpy as np
 import pytest
 
-from svfm_ros.forecasting.forward import FREE_ENDS, forward
+from svfm_ros.forecasting.forward import ENDED, FREE_ENDS, GOES_ON, OPEN, forward
 
 FIELDS, MOVES = 2, 4
 SWITCHES = np.array([0.1, 0.2, 0.03, 0.05, 0.15])  # leave, join, free end moving and standing, slip
@@ -29,7 +29,8 @@ def by_enumeration(start, log_move, log_still, log_free, hazards, stood, gate, e
                 end = hazards[i, k, 2]
             else:
                 emitted, end = np.exp(log_still[i]), hazards[i, k, 3]
-            weight *= emitted * (end if ended and i == MOVES - 1 else 1.0 - end)
+            known = {GOES_ON: 1.0 - end, ENDED: end, OPEN: 1.0}[ended if i == MOVES - 1 else GOES_ON]
+            weight *= emitted * known
             if i < MOVES - 1:
                 weight *= change(s, course[i + 1], i, hazards, gate, leave, join)
         total += weight
@@ -40,7 +41,7 @@ def by_enumeration(start, log_move, log_still, log_free, hazards, stood, gate, e
 def change(s, t, i, hazards, gate, leave, join):  # type: ignore[no-untyped-def]
     """Probability of state t after state s and move i."""
     if s == 0:
-        return 1.0 - join if t == 0 else join * gate[i, t - 1] if t <= FIELDS else 0.0
+        return 1.0 - join * gate[i].sum() if t == 0 else join * gate[i, t - 1] if t <= FIELDS else 0.0
     k, standing = (s - 1) % FIELDS, s > FIELDS
     if t == 0:
         return leave
@@ -51,14 +52,14 @@ def change(s, t, i, hazards, gate, leave, join):  # type: ignore[no-untyped-def]
     return (1.0 - leave) * (stands if t > FIELDS else 1.0 - stands)
 
 
-@pytest.mark.parametrize("ended", [False, True])
+@pytest.mark.parametrize("ended", [GOES_ON, ENDED, OPEN])
 @pytest.mark.parametrize("seed", [0, 1, 2])
-def test_it_sums_over_all_courses(seed: int, ended: bool) -> None:
+def test_it_sums_over_all_courses(seed: int, ended: int) -> None:
     rng = np.random.default_rng(seed)
     start = rng.dirichlet(np.ones(1 + 2 * FIELDS))
     log_move, log_still, log_free = (rng.normal(0.0, 2.0, s) for s in ((MOVES, FIELDS), MOVES, MOVES))
     hazards, stood = rng.uniform(0.01, 0.6, (MOVES, FIELDS, 4)), rng.random(MOVES) < 0.5
-    gate = rng.dirichlet(np.ones(FIELDS), MOVES)
+    gate = 0.7 * rng.dirichlet(np.ones(FIELDS), MOVES)  # some take up no field
     want, after = by_enumeration(start, log_move, log_still, log_free, hazards, stood, gate, ended)
     state, each, free = start.copy(), np.empty(MOVES), np.empty(MOVES)
     forward(state, log_move, log_still, log_free, hazards, stood, SWITCHES, gate, ended, each, free)

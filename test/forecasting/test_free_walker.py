@@ -1,10 +1,25 @@
 """The free walker: the same person at another time step, in another direction, at another position."""
 
+from dataclasses import replace
+from pathlib import Path
+
 import numpy as np
 import pytest
+import torch
 
 from svfm_ros.errors import DataError
-from svfm_ros.forecasting.free_walker import FreeWalkerPrior, free_log_densities
+from svfm_ros.forecasting.batched.free_walker_torch import next_move
+from svfm_ros.forecasting.free_walker import (
+    FEATURES,
+    GOING,
+    HIDDEN,
+    MEMORY,
+    OUTPUTS,
+    PARTS,
+    FreeWalkerPrior,
+    free_log_densities,
+    free_predict,
+)
 
 
 @pytest.fixture(scope="module")
@@ -53,3 +68,43 @@ def test_a_wrong_file_is_refused(tmp_path) -> None:  # type: ignore[no-untyped-d
     (tmp_path / "prior").write_bytes(b"something")
     with pytest.raises(DataError, match="population prior"):
         FreeWalkerPrior.load(tmp_path / "prior")
+
+
+def test_numbers_of_the_population_come_back_from_the_file(tmp_path: Path) -> None:
+    shipped = FreeWalkerPrior.load()
+    prior = replace(shipped, numbers={"pace_var": np.array([-4.0, 25.0])})
+    prior.save(tmp_path / "prior.pt")
+    assert FreeWalkerPrior.load(tmp_path / "prior.pt").numbers["pace_var"] == pytest.approx([-4.0, 25.0])
+    replace(shipped, numbers={"pace_var": np.array([-4.0, -1.0])}).save(tmp_path / "bad.pt")
+    with pytest.raises(DataError, match="mean and precision"):
+        FreeWalkerPrior.load(tmp_path / "bad.pt")
+
+
+def parts_after(moves, weights, known=MEMORY):  # type: ignore[no-untyped-def]
+    """Direction (2) and parts (PARTS, 5) of the next move after moves (MEMORY, 2), newest first."""
+    parts = np.zeros((PARTS, 5))
+    scratch = np.zeros(FEATURES), np.zeros((2, HIDDEN)), np.zeros(OUTPUTS)
+    ux, uy, _, _ = free_predict(np.ascontiguousarray(moves), known, weights, *scratch, parts)
+    return np.array([ux, uy]), parts
+
+
+def test_who_stands_mostly_stays_and_who_walks_mostly_goes_on(weights) -> None:  # type: ignore[no-untyped-def]
+    _, standing = parts_after(np.full((MEMORY, 2), 0.001), weights)
+    _, walking = parts_after(np.tile([0.5, 0.0], (MEMORY, 1)), weights)
+    assert standing[GOING, 0] > 0.5
+    assert walking[GOING, 0] < 0.05
+    for parts in (standing, walking):
+        assert parts[:, 0].sum() == pytest.approx(1.0)
+
+
+@pytest.mark.parametrize("known", [1, 3, MEMORY])
+def test_torch_and_compiled_agree(weights, known: int) -> None:  # type: ignore[no-untyped-def]
+    rng = np.random.default_rng(known)
+    moves = np.where(np.arange(MEMORY)[:, None] < known, 0.4 + 0.1 * rng.standard_normal((MEMORY, 2)), 0.0)
+    direction, parts = parts_after(moves, weights, known)
+    tensors = {n: torch.as_tensor(x) for n, x in FreeWalkerPrior.load().free.arrays().items()}
+    found = next_move(tensors, torch.as_tensor(moves, dtype=torch.float32), torch.tensor(known))
+    assert found.direction.numpy() == pytest.approx(direction, abs=1e-5)
+    assert found.log_share.exp().numpy() == pytest.approx(parts[:, 0], abs=1e-4)
+    assert found.centre.numpy() == pytest.approx(parts[:, 1:3], abs=1e-4)
+    assert found.scale.numpy() == pytest.approx(parts[:, 3:], abs=1e-4)

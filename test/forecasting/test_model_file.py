@@ -126,8 +126,28 @@ def test_wrong_headers_are_refused(about: dict[str, Any], said: str, whole: byte
 
 @pytest.mark.parametrize("share", [0.0, 0.0001, 0.01, 0.5, 0.999])
 def test_truncated_files_are_refused(share: float, whole: bytes, tmp_path: Path) -> None:
-    (tmp_path / "model.pt").write_bytes(whole[: int(share * len(whole))])
-    assert "something else" in refused(tmp_path / "model.pt")
+    kept = int(share * len(whole))
+    (tmp_path / "model.pt").write_bytes(whole[:kept])
+    has_header = kept >= 8 + struct.unpack("<Q", whole[:8])[0]
+    assert ("fit together" if has_header else "something else") in refused(tmp_path / "model.pt")
+
+
+def test_claimed_shapes_are_refused_before_they_are_read(
+    whole: bytes, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whatever the library that reads the tensors would do with them."""
+
+    def must_not_read(data: bytes) -> None:
+        raise AssertionError("the tensors were read")
+
+    (size,) = struct.unpack("<Q", whole[:8])
+    header = json.loads(whole[8 : 8 + size])
+    for name in ("walks.xy", "walks.row"):
+        header[name]["shape"][0] = 1 << 40
+    text = json.dumps(header).encode()
+    (tmp_path / "model.pt").write_bytes(struct.pack("<Q", len(text)) + text + whole[8 + size :])
+    monkeypatch.setattr("safetensors.numpy.load", must_not_read)
+    assert "fit together" in refused(tmp_path / "model.pt")
 
 
 @pytest.mark.parametrize(
@@ -148,7 +168,15 @@ def test_other_files_are_refused(content: bytes, tmp_path: Path) -> None:
 def test_models_of_the_old_format_folders_and_pipes_are_refused(tmp_path: Path) -> None:
     (tmp_path / "old.pt").write_bytes(b"PK\x03\x04" + bytes(100))
     assert "train it anew" in refused(tmp_path / "old.pt")
-    assert "no regular file" in refused(tmp_path)
+    assert "got a folder" in refused(tmp_path)
     os.mkfifo(tmp_path / "pipe")
-    assert "no regular file" in refused(tmp_path / "pipe")
+    assert "got a pipe" in refused(tmp_path / "pipe")
     assert "cannot read" in refused(tmp_path / "nowhere.pt")
+
+
+def test_a_link_is_followed_only_where_that_is_allowed(whole: bytes, tmp_path: Path) -> None:
+    (tmp_path / "model.pt").write_bytes(whole)
+    (tmp_path / "link.pt").symlink_to("model.pt")
+    assert load_walk_model(tmp_path / "link.pt").model_id == model_file().model_id
+    with pytest.raises(DataError, match="cannot read"):
+        load_walk_model(tmp_path / "link.pt", follow_link=False)

@@ -8,7 +8,8 @@ from two_destinations import KITCHEN, MONDAY_NS, PLACES, STUDY, model_file, walk
 
 from svfm_ros.clock import days_of
 from svfm_ros.forecasting.forecaster import Forecaster
-from svfm_ros.forecasting.posterior import filter_walk, on_ticks, walk_log_density
+from svfm_ros.forecasting.forward import HAZARDS
+from svfm_ros.forecasting.posterior import filter_walk, on_ticks, start_probabilities, walk_log_density
 from svfm_ros.forecasting.sampler import fresh_walkers, sample_walks
 
 HOUR, DAY = 10.5, int(days_of([MONDAY_NS], "UTC")[0])
@@ -21,7 +22,7 @@ def model():  # type: ignore[no-untyped-def]
     model = model_file().model
     switches = replace(model.switches, leave=0.05, join=0.1, slip=0.1)
     tables = model.tables.copy()
-    tables[..., 5] = 0.1  # stop
+    tables[..., HAZARDS] = 0.1  # of stopping
     return replace(model, switches=switches, tables=tables, set_off=np.zeros(model.components))
 
 
@@ -38,10 +39,8 @@ def walkers_after(model, xy, count, rng):  # type: ignore[no-untyped-def]
     """Walkers whose hidden state is drawn from what the positions seen say."""
     here = np.tile(xy[-1] - model.origin, (count, 1))
     if len(xy) > 1:
-        return filter_walk(model, xy, np.zeros(len(xy)), HOUR, DAY).draw(here, rng)
-    shares, free = model.habits.at(here[:1], HOUR, DAY)
-    chosen = rng.choice(1 + model.components, count, p=np.append(free, (1.0 - free[0]) * shares[0]))
-    return fresh_walkers(model, here, chosen)
+        return filter_walk(model, xy, np.zeros(len(xy)), HOUR, DAY, ended=False).draw(here, rng)
+    return fresh_walkers(here, start_probabilities(model, xy[-1], HOUR, DAY), rng)
 
 
 def density(model, xy, moved):  # type: ignore[no-untyped-def]
@@ -79,7 +78,7 @@ def test_sampled_moves_are_distributed_as_the_density_says(model, seen, state: s
             assert below.mean() == pytest.approx(level, abs=tolerance)
 
 
-@pytest.mark.parametrize("changed", ["pace_var", "keep_along", "nu", "leave", "slip"])
+@pytest.mark.parametrize("changed", ["pace_var", "keep_pace", "restore", "nu", "leave", "slip"])
 def test_five_sampled_steps_have_the_density_of_the_likelihood(model, seen, changed: str) -> None:  # type: ignore[no-untyped-def]
     """The mean of q / p over paths drawn from p is one for every density q; here q is a model with one other number."""
     rng, start, ticks = np.random.default_rng(2), seen["start"], 5

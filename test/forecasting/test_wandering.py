@@ -1,46 +1,58 @@
-"""The entropy of forecasts by hour and day: known means, honest intervals, a known model at work."""
+"""The wandering index: known entropies, one scale for every destination, intervals that hold the truth."""
 
-from datetime import date
+import math
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from svfm_ros.clock import NS_PER_S, parse_local_time
 from svfm_ros.errors import DataError
-from svfm_ros.forecasting.wandering import auc, summarise
-
-ZONE = "Europe/London"
+from svfm_ros.forecasting.wandering import NextWalks, auc, entropy_draws, largest_entropy
 
 
-def at(text: str) -> int:
-    return parse_local_time(text, ZONE)
+def walks(shares: np.ndarray, count: int, seed: int) -> NextWalks:
+    """From place 0 at any hour of forty days, to places with these shares; the last share is elsewhere."""
+    rng = np.random.default_rng(seed)
+    end = rng.choice(len(shares), size=count, p=shares)
+    end = np.where(end == len(shares) - 1, -1, end)
+    day = np.sort(rng.integers(40, size=count))
+    return NextWalks(np.zeros(count, dtype=int), end, rng.uniform(0.0, 24.0, count), day, len(shares) - 1)
 
 
-def test_hours_and_days_are_local() -> None:
-    stamps = [at("2026-07-01T23:30"), at("2026-07-02T00:10"), at("2026-07-02T23:50")]
-    report = summarise(stamps, [0.0, 1.0, 0.5], ZONE, most=1.5)
-    assert [(h.hour, h.mean, h.walks) for h in report.hours] == [(0, 1.0, 1), (23, 0.25, 2)]
-    assert [(d.day, d.mean, d.walks) for d in report.days] == [(date(2026, 7, 1), 0.0, 1), (date(2026, 7, 2), 0.75, 2)]
-    assert report.mean == pytest.approx(0.5)
-    assert report.days[0].low is None  # one walk says nothing about a spread
-    assert report.hours[1].low is not None
+def test_a_routine_leaves_nothing_open_and_a_wanderer_everything() -> None:
+    mean, low, high = entropy_draws(walks(np.array([0.0, 1.0, 0.0, 0.0]), 300, 0), cells=24).interval()
+    assert high < 0.1
+    everywhere = np.full(4, 0.25)  # the place they are at and elsewhere count like all others
+    mean, low, high = entropy_draws(walks(everywhere, 800, 0), cells=24).interval()
+    assert mean == pytest.approx(math.log(4), abs=0.03)
+    assert low < mean < high <= largest_entropy(3)
 
 
-def test_the_interval_holds_the_true_mean_about_as_often_as_it_says() -> None:
+def test_no_index_is_above_its_scale() -> None:
+    assert largest_entropy(3) == pytest.approx(math.log(4))
+    for seed in range(5):
+        draws = entropy_draws(walks(np.full(4, 0.25), 30, seed), seed=seed, cells=24)
+        assert draws.each.max() <= largest_entropy(3) + 1e-9
+
+
+def test_the_interval_holds_the_true_entropy_about_as_often_as_it_says() -> None:
     rng = np.random.default_rng(5)
-    day_s, held = 86400, 0
-    begin = at("2026-03-01T12:00")
-    for trial in range(60):
-        days = rng.normal(1.0, 0.2, size=12)  # days differ; walks of one day are alike
-        stamps = [begin + (d * day_s + 600 * i) * NS_PER_S for d in range(12) for i in range(5)]
-        values = [day + 0.05 * rng.standard_normal() for day in days for _ in range(5)]
-        report = summarise(stamps, values, ZONE, most=2.0, seed=trial)
-        assert report.low is not None
-        assert report.high is not None
-        held += report.low <= 1.0 <= report.high
-    assert 0.8 <= held / 60 <= 1.0
+    held = 0
+    for trial in range(40):
+        shares = np.append(rng.dirichlet(np.full(4, 1.0)), 0.0)
+        true = -float(np.sum(shares[:4] * np.log(shares[:4])))
+        _, low, high = entropy_draws(walks(shares, 120, trial), 100, trial, 24).interval()
+        held += low <= true <= high
+    assert 0.75 <= held / 40 <= 1.0
+
+
+def test_bad_input_is_refused() -> None:
+    nothing = np.zeros(0, dtype=int)
+    with pytest.raises(DataError, match="got none"):
+        entropy_draws(NextWalks(nothing, nothing, np.zeros(0), nothing, 3))
+    with pytest.raises(DataError, match="from -1 to 2"):
+        NextWalks(np.array([0]), np.array([3]), np.array([1.0]), np.array([1]), 3)
 
 
 @given(st.lists(st.floats(-5, 5), min_size=1, max_size=20), st.lists(st.floats(-5, 5), min_size=1, max_size=20))

@@ -12,16 +12,19 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from svfm_ros.forecasting.free_walker import FEATURES, HIDDEN, MEMORY, FreeWalker, FreeWalkerPrior, context
+from svfm_ros.forecasting.batched.free_walker_torch import move_log_densities, next_move
+from svfm_ros.forecasting.free_walker import FEATURES, GOING, HIDDEN, MEMORY, OUTPUTS, FreeWalker, FreeWalkerPrior
 
-__all__ = ["adapt", "learn_prior"]
+__all__ = ["WalkerStatistics", "adapt", "learn_prior", "pooled_prior", "walker_statistics"]
 
 Array = NDArray[np.float64]
 
 _NAMES = ("w1", "b1", "w2", "b2", "w3", "b3", "log_nu")
 _JITTER_M = 0.003
 _BATCH = 8192
-_LEAST_NU = 3.0  # below, sampled moves would be metres long now and then
+_LEAST_NU = 2.5  # below, sampled moves would be metres long now and then
+_FIRST_OUTPUTS = [0.0] * 5 + [0.0, 0.0, 0.8, 0.8, -1.0] * (GOING - 1) + [-2.0, 0.0]
+"""Outputs before training: one part goes on steadily, others are wider and rarer, few stand."""
 _MOST_LOCAL = 20_000  # moves used to adapt: more say nothing new
 
 
@@ -29,52 +32,40 @@ _MOST_LOCAL = 20_000  # moves used to adapt: more say nothing new
 class _Samples:
     """Contexts and what followed; M moves."""
 
-    features: Tensor  # (M, FEATURES)
-    base: Tensor  # (M, 1), metres
-    last: Tensor  # (M, 2), the last move in the walker's frame
-    move: Tensor  # (M, 2), the next move in the walker's frame
+    past: Tensor  # (M, MEMORY, 2), the last moves, newest first, metres
+    known: Tensor  # (M,), how many of them are known
+    move: Tensor  # (M, 2), the next move
     weight: Tensor  # (M,)
 
 
 def _samples(tracks: Sequence[Array], weights: Sequence[float], rng: np.random.Generator, drop: float) -> _Samples:
     """Every move of every track; contexts are cut short at random with probability ``drop``, half of them mirrored."""
-    rows: list[tuple[Array, float, Array, Array, float]] = []
-    for xy, weight in zip(tracks, weights, strict=True):
+    past, known, move, weight = [], [], [], []
+    for xy, w in zip(tracks, weights, strict=True):
         track = np.asarray(xy) + _JITTER_M * rng.standard_normal(np.shape(xy)) * (drop > 0.0)
         moves = np.diff(track, axis=0)
         if drop > 0.0 and rng.random() < 0.5:
             moves = moves * np.array([1.0, -1.0])
-        for i in range(1, len(moves)):
-            count = min(i, MEMORY)
-            if drop > 0.0 and rng.random() < drop:
-                count = int(rng.integers(1, count + 1))
-            past = np.zeros((MEMORY, 2))
-            past[:count] = moves[i - count : i][::-1]
-            features = np.zeros(FEATURES)
-            ux, uy, base = context(past, count, features)
-            turn = np.array([[ux, uy], [-uy, ux]])
-            rows.append((features, base, turn @ past[0], turn @ moves[i], weight))
-    columns = [np.array([row[c] for row in rows]) for c in range(5)]
-    whole = [torch.as_tensor(c, dtype=torch.float32) for c in columns]
-    return _Samples(whole[0], whole[1].unsqueeze(-1), whole[2], whole[3], whole[4])
+        if len(moves) < 2:
+            continue
+        index = np.arange(1, len(moves))
+        padded = np.concatenate([np.zeros((MEMORY, 2)), moves])
+        past.append(padded[index[:, None] + MEMORY - 1 - np.arange(MEMORY)])  # (I - 1, MEMORY, 2)
+        known.append(np.minimum(index, MEMORY))
+        move.append(moves[1:])
+        weight.append(np.full(len(index), w))
+    count = np.concatenate(known)
+    if drop > 0.0:
+        cut = rng.random(len(count)) < drop
+        count = np.where(cut, rng.integers(1, count + 1), count)
+    columns = (np.concatenate(x) for x in (past, move, weight))
+    contexts, following, weighted = (torch.as_tensor(x, dtype=torch.float32) for x in columns)
+    return _Samples(contexts, torch.as_tensor(count), following, weighted)
 
 
 def _log_density(w: dict[str, Tensor], s: _Samples) -> Tensor:
     """Log density (M,) of the next moves."""
-    hidden = torch.tanh(s.features @ w["w1"] + w["b1"])
-    hidden = torch.tanh(hidden @ w["w2"] + w["b2"])
-    out = hidden @ w["w3"] + w["b3"]
-    scale = s.base * torch.exp(out[:, 2:].clamp(-4.0, 4.0))
-    nu = _LEAST_NU + torch.exp(w["log_nu"])
-    z = (s.move - s.last - s.base * out[:, :2]) / scale
-    each = (
-        torch.lgamma(0.5 * (nu + 1.0))
-        - torch.lgamma(0.5 * nu)
-        - 0.5 * torch.log(nu * torch.pi)
-        - 0.5 * (nu + 1.0) * torch.log1p(z * z / nu)
-        - torch.log(scale)
-    )
-    return each.sum(-1)
+    return move_log_densities(next_move(w, s.past, s.known), s.move, _LEAST_NU + torch.exp(w["log_nu"]))
 
 
 def _first_move(tracks: Sequence[Array]) -> Array:
@@ -94,7 +85,7 @@ def _first_move(tracks: Sequence[Array]) -> Array:
 
 
 def learn_prior(
-    scenes: Sequence[Sequence[Array]], steps: int = 1500, seed: int = 0, first: Array | None = None
+    scenes: Sequence[Sequence[Array]], steps: int = 3000, seed: int = 0, first: Array | None = None
 ) -> FreeWalkerPrior:
     """The population's free walker from tracks (T, 2) on ticks of 0.4 s; every scene weighs the same."""
     rng = np.random.default_rng(seed)
@@ -109,7 +100,7 @@ def learn_prior(
         if step % 250 == 0:
             samples = _samples(tracks, weights, rng, 0.4)
         assert samples is not None
-        pick = torch.randint(len(samples.base), (min(_BATCH, len(samples.base)),), generator=generator)
+        pick = torch.randint(len(samples.known), (min(_BATCH, len(samples.known)),), generator=generator)
         loss = -(_log_density(w, _some(samples, pick)) * samples.weight[pick]).mean()
         adam.step(loss)
     clean = _samples(tracks, weights, rng, 0.0)
@@ -118,7 +109,7 @@ def learn_prior(
 
 
 def adapt(
-    prior: FreeWalkerPrior, tracks: Sequence[Array], strength: float, steps: int = 120, seed: int = 0
+    prior: FreeWalkerPrior, tracks: Sequence[Array], strength: float, steps: int = 160, seed: int = 0
 ) -> FreeWalker:
     """The free walker of one home: the prior's weights moved by local tracks (T, 2).
 
@@ -141,13 +132,63 @@ def adapt(
     w = {name: x.clone().requires_grad_(True) for name, x in centre.items()}
     samples = _samples(chosen, [1.0] * len(chosen), rng, 0.3)
     adam = _Adam(list(w.values()), 8e-3, steps)
-    count = len(samples.base)
+    count = len(samples.known)
     for _ in range(steps):
         pick = torch.randint(count, (min(4096, count),))
         fit = -_log_density(w, _some(samples, pick)).mean()
         away = sum(((w[n] - centre[n]).square() * (precision[n] + 0.02)).sum() for n in _NAMES)
         adam.step(fit + 0.5 * strength / count * away)
     return _as_free(w, _first_move(chosen))
+
+
+@dataclass(frozen=True, slots=True)
+class WalkerStatistics:
+    """What homes say about the population's free walker; the statistics of several homes are added up.
+
+    The log density of a home's moves is quadratic around its own weights, with the Fisher information as curvature. A
+    sum of such parabolas is one more, given by the sums of information and of information times weights.
+    """
+
+    information: dict[str, Array]  # by the names of the weights, over all moves
+    weighted: dict[str, Array]  # information times weights
+    first: Array  # (2,), scale and degrees of freedom of a first move, times moves
+    moves: int
+
+    def __add__(self, other: "WalkerStatistics") -> "WalkerStatistics":
+        return WalkerStatistics(
+            {name: x + other.information[name] for name, x in self.information.items()},
+            {name: x + other.weighted[name] for name, x in self.weighted.items()},
+            self.first + other.first,
+            self.moves + other.moves,
+        )
+
+
+def walker_statistics(free: FreeWalker, tracks: Sequence[Array], seed: int = 0) -> WalkerStatistics:
+    """Statistics of one home from its free walker and its tracks (T, 2) on the walker's tick."""
+    long_enough = [track for track in tracks if len(track) > 2]
+    samples = _samples(long_enough, [1.0] * len(long_enough), np.random.default_rng(seed), 0.0)
+    weights, moves = _weights(free), len(samples.known)
+    w = {name: torch.as_tensor(x, dtype=torch.float32).requires_grad_(True) for name, x in weights.items()}
+    information = {name: moves * x for name, x in _fisher(w, samples).items()}
+    return WalkerStatistics(
+        information, {name: x * weights[name] for name, x in information.items()}, moves * free.first, moves
+    )
+
+
+def pooled_prior(base: FreeWalkerPrior, total: WalkerStatistics, strength: float) -> FreeWalkerPrior:
+    """The population's free walker from the statistics of its homes; ``base`` counts for ``strength`` moves."""
+    centre, share = _weights(base.free), total.moves / (total.moves + strength)
+    precision = {
+        name: share * total.information[name] / total.moves + (1.0 - share) * base.precision[name] for name in _NAMES
+    }
+    held = {name: strength * base.precision[name] for name in _NAMES}
+    w = {
+        name: torch.as_tensor(
+            (held[name] * centre[name] + total.weighted[name]) / (held[name] + total.information[name] + 1e-12)
+        )
+        for name in _NAMES
+    }
+    return FreeWalkerPrior(_as_free(w, share * total.first / total.moves + (1.0 - share) * base.free.first), precision)
 
 
 class _Adam:
@@ -178,7 +219,7 @@ class _Adam:
 
 
 def _some(s: _Samples, pick: Tensor) -> _Samples:
-    return _Samples(s.features[pick], s.base[pick], s.last[pick], s.move[pick], s.weight[pick])
+    return _Samples(s.past[pick], s.known[pick], s.move[pick], s.weight[pick])
 
 
 def _fresh(generator: torch.Generator) -> dict[str, Tensor]:
@@ -191,8 +232,8 @@ def _fresh(generator: torch.Generator) -> dict[str, Tensor]:
         "b1": torch.zeros(HIDDEN, requires_grad=True),
         "w2": layer(HIDDEN, HIDDEN),
         "b2": torch.zeros(HIDDEN, requires_grad=True),
-        "w3": layer(HIDDEN, 4, 0.1),
-        "b3": torch.zeros(4, requires_grad=True),
+        "w3": layer(HIDDEN, OUTPUTS, 0.1),
+        "b3": torch.tensor(_FIRST_OUTPUTS, requires_grad=True),
         "log_nu": torch.zeros(2, requires_grad=True),
     }
 
@@ -203,7 +244,7 @@ def _fisher(w: dict[str, Tensor], samples: _Samples, groups: int = 400) -> dict[
     size = 16
     rng = np.random.default_rng(0)
     for _ in range(groups):
-        pick = torch.as_tensor(rng.integers(len(samples.base), size=size))
+        pick = torch.as_tensor(rng.integers(len(samples.known), size=size))
         grads = torch.autograd.grad(_log_density(w, _some(samples, pick)).sum(), list(w.values()))
         for (name, _), g in zip(w.items(), grads, strict=True):
             total[name] += g.square() / (groups * size)

@@ -2,96 +2,228 @@
 
 Whether habits changed, and when, is a sum over all dates at which they may have changed last (Dirichlet-multinomial
 evidence of the walks before and after, the rate of changes weighed by evidence, too). A walk counts with the
-probability that nothing has changed since: old routines fade by themselves, and where nothing changes every walk
-counts.
+probability that nothing has changed since. Within what is left, older walks count less where that predicts each day
+better from the days before it: the rate of forgetting is learnt, and it is zero where nothing drifts.
+
+Residents of one home are fitted around the home: what is expected of each of them is what the home does at that place
+and hour.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
 
 from svfm_ros.forecasting.fit.grouping import group_points
-from svfm_ros.forecasting.fit.hour_shares import shares_by_hour
+from svfm_ros.forecasting.fit.hour_shares import HourPosterior, counts_by_hour, fit_hours
 from svfm_ros.forecasting.habits import CELLS, DAY_KINDS, Habits, is_weekend
 
-__all__ = ["FittedHabits", "fit_habits", "origins_of"]
+__all__ = ["FittedHabits", "HabitWalks", "NextPlace", "fit_habits", "fit_next_place"]
 
 Array = NDArray[np.float64]
+Ints = NDArray[np.int64]
 
 _MOST_ORIGINS = 24
 _BLOCK_H = 4.0  # hours that are compared with each other when changes are looked for
 _MOST_BINS = 100  # dates are gathered in so many bins at most
 _CHANGES_PER_DAY = (1.0 / 1000.0, 1.0 / 200.0, 1.0 / 50.0)  # weighed by evidence
 _WEEKEND_PRIOR = 0.1  # probability that weekends differ, before any walk is seen
+_FORGET_PER_DAY = np.array([0.0, 1.0 / 200.0, 1.0 / 60.0, 1.0 / 20.0])
+_FORGET_PRIOR = np.array([0.97, 0.01, 0.01, 0.01])
 _FREE_WALKS = 4.0  # walks that the share of free walking over all origins counts for
 _ABOUT_H = 1.5  # walks within about this many hours are what the habits of an hour rest on
+_HALF_KNOWN = 0.3  # walks of about an hour with which its habits are as much the walks' as the prior's
+_HARDLY = 0.01  # weekends that are less likely to differ are not looked at
+_KINDS = range(DAY_KINDS)
+_RETURNS = 0.5  # walks back to where they began, added to those seen and to those expected by chance
+
+
+@dataclass(frozen=True, slots=True)
+class HabitWalks:
+    """What habits are learnt from: N walks from C origins to K destinations."""
+
+    origin: Ints  # (N,), 0 to C - 1
+    hour: Array  # (N,), local hour of the start
+    day: Ints  # (N,), days since 1970-01-01
+    choice: Array  # (N, K), where each walk went; rows add up to one
+    person: Ints  # (N,), whose walk it is
+
+
+@dataclass(frozen=True, slots=True)
+class NextPlace:
+    """The posterior of where people go next, and what was found out about its changes."""
+
+    change_probability: float  # that habits changed at all between the first walk and the last
+    change_day: int  # the likeliest day of the last change, days since 1970-01-01; of no meaning where none is likely
+    weekend_probability: float  # that weekends differ
+    forget_per_day: float  # mean rate at which older walks count less
+    weight: Array  # (N,), how much each walk counts
+    expected: Array  # (DAY_KINDS, cells, C, K), before any walk was seen
+    same: HourPosterior  # all days alike
+    apart: tuple[HourPosterior, ...]  # by kind of day; empty where weekends are hardly likely to differ
+
+    @property
+    def mean(self) -> Array:
+        """Shares (C, DAY_KINDS, cells, K)."""
+        p = self.weekend_probability
+        parts = [p * self.apart[k].mean + (1.0 - p) * self.same.mean if self.apart else self.same.mean for k in _KINDS]
+        return np.stack(parts, axis=1)
+
+    def draw(self, rng: np.random.Generator) -> Array:
+        """Shares (C, DAY_KINDS, cells, K) from the posterior."""
+        if self.apart and rng.random() < self.weekend_probability:
+            return np.stack([posterior.draw(rng) for posterior in self.apart], axis=1)
+        return np.stack([self.same.draw(rng)] * DAY_KINDS, axis=1)
 
 
 @dataclass(frozen=True, slots=True)
 class FittedHabits:
-    """Habits, and what was found out about their changes."""
+    """Habits as forecasts use them, and the posterior that they are the mean of."""
 
     habits: Habits
-    change_probability: float  # that habits changed at all between the first walk and the last
-    change_day: int  # the likeliest day of the last change, days since 1970-01-01; of no meaning where none is likely
-    weekend_probability: float  # that weekends differ
-    alive: Array  # (N,), probability for each walk that nothing has changed since
-
-
-def origins_of(starts: Array, apart_m: float) -> NDArray[np.int64]:
-    """The origin of each start (N, 2), numbered from 0."""
-    return group_points(starts, apart_m, _MOST_ORIGINS)
+    found: NextPlace
 
 
 def fit_habits(
-    starts: Array, hour: Array, day: NDArray[np.int64], choice: Array, free: Array, apart_m: float, near_m: float
+    starts: Array,
+    walks: HabitWalks,
+    free: Array,
+    ends_xy: Array,
+    apart_m: float,
+    near_m: float,
+    home: Habits | None = None,
 ) -> FittedHabits:
-    """From starts (N, 2), local hours (N,) and days (N,), the field of each walk (N, K) and how free each was (N,)."""
-    origin = origins_of(starts, apart_m)
-    count = int(origin.max()) + 1
-    base = (choice.sum(0) + 1.0 / choice.shape[1]) / (len(choice) + 1.0)
-    cell = origin * 64 + np.floor(hour / _BLOCK_H).astype(np.int64)
-    weekend = is_weekend(day)
-    alike = _since_last_change(cell, day, choice, base)
-    split_up = _since_last_change(2 * cell + weekend, day, choice, base)
+    """Habits of walks from ``starts`` (N, 2), of which field k ends at ``ends_xy[k]``; ``free`` (N,) followed no field.
+
+    The origins are found here, those of ``walks`` are not looked at. With a ``home``, they are the home's, and so is
+    what is expected at each of them.
+    """
+    origin, origin_xy = _origins(starts, apart_m, home)
+    own = np.linalg.norm(origin_xy[:, None] - ends_xy, axis=-1) < apart_m  # (C, K), fields that end where they begin
+    expected = None if home is None else np.ascontiguousarray(home.shares.transpose(1, 2, 0, 3))
+    found = fit_next_place(replace(walks, origin=origin), own, expected)
+    return FittedHabits(_tables(replace(walks, origin=origin), origin_xy, free, found, near_m), found)
+
+
+def fit_next_place(
+    walks: HabitWalks, own: NDArray[np.bool_], expected: Array | None = None, cells: int = CELLS
+) -> NextPlace:
+    """Where people go next; ``own`` (C, K) are destinations that are the origin itself.
+
+    ``expected`` (DAY_KINDS, cells, C, K) says what to expect without walks; if not given, the shares of all walks.
+    """
+    weekend, average = is_weekend(walks.day), _average(walks.choice)
+    block = np.floor(walks.hour / _BLOCK_H).astype(np.int64)
+    expected = _expected(walks, own, block, cells) if expected is None else expected
+    cell = (walks.person * len(own) + walks.origin) * 64 + block
+    alike = _since_last_change(cell, walks.day, walks.choice, average)
+    split_up = _since_last_change(2 * cell + weekend, walks.day, walks.choice, average)
     differs = _weekend_probability(weekend, split_up.log_evidence - alike.log_evidence)
     alive = differs * split_up.alive + (1.0 - differs) * alike.alive
-    kept = choice * alive[:, None]
-    changed = differs * split_up.probability + (1.0 - differs) * alike.probability
-    change_day = split_up.day if differs > 0.5 else alike.day
-    shares = np.empty((count, DAY_KINDS, CELLS, choice.shape[1]))
-    support, free_share = np.empty((count, DAY_KINDS, CELLS)), np.empty((count, DAY_KINDS, CELLS))
-    free_base = float((free * alive).sum() + 0.05) / float(alive.sum() + 1.0)
-    for c in range(count):
-        mine = origin == c
-        pooled = shares_by_hour(hour[mine], kept[mine], base)
-        near = _about(hour[mine]) * alive[mine]  # (CELLS, n)
-        for kind in range(DAY_KINDS):
-            same = weekend[mine] == bool(kind)
-            split = shares_by_hour(hour[mine][same], kept[mine][same], base) if differs > 0.01 else pooled
-            shares[c, kind] = differs * split + (1.0 - differs) * pooled
-            weight = near * np.where(same, 1.0, 1.0 - differs)
-            support[c, kind] = weight.sum(1)
-            free_share[c, kind] = (weight @ free[mine] + _FREE_WALKS * free_base) / (weight.sum(1) + _FREE_WALKS)
-    habits = Habits(
-        origin_xy=np.stack([starts[origin == c].mean(0) for c in range(count)]),
-        origin_walks=np.bincount(origin, minlength=count).astype(float),
-        shares=shares,
+    forget, kept = _forgetting(2 * cell + weekend if differs > 0.5 else cell, walks, alive, average)
+    weight = alive * kept
+    apart: tuple[HourPosterior, ...] = ()
+    if differs > _HARDLY:
+        apart = tuple(_by_hour(walks, weight * (weekend == bool(kind)), expected[kind]) for kind in _KINDS)
+    return NextPlace(
+        change_probability=differs * split_up.probability + (1.0 - differs) * alike.probability,
+        change_day=split_up.day if differs > 0.5 else alike.day,
+        weekend_probability=differs,
+        forget_per_day=forget,
+        weight=weight,
+        expected=expected,
+        same=_by_hour(walks, weight, expected.mean(0)),
+        apart=apart,
+    )
+
+
+def _origins(starts: Array, apart_m: float, home: Habits | None) -> tuple[Ints, Array]:
+    """The origin of each start (N,) and the middle of each origin (C, 2); those of the home where there is one."""
+    if home is not None:
+        return np.argmin(((starts[:, None] - home.origin_xy) ** 2).sum(-1), axis=1), home.origin_xy
+    origin = group_points(starts, apart_m, _MOST_ORIGINS)
+    return origin, np.stack([starts[origin == c].mean(0) for c in range(int(origin.max()) + 1)])
+
+
+def _average(choice: Array) -> Array:
+    """Shares (K,) of all walks, none of them zero."""
+    return np.asarray((choice.sum(0) + 1.0 / choice.shape[1]) / (choice.sum() + 1.0))
+
+
+def _expected(walks: HabitWalks, own: NDArray[np.bool_], block: Ints, cells: int) -> Array:
+    """Shares (DAY_KINDS, cells, C, K) that are expected without walks from there.
+
+    A destination counts once for every origin and block of hours from which it was reached, not once per walk: the
+    walks themselves are counted later, and an expectation that knew them would make habits look surer than they are.
+    Going back to where one is counts as often as it was seen.
+    """
+    tried = _counts(64 * walks.origin + block, np.zeros_like(block), 1, walks.choice)[0] > 0.0
+    average = _average(tried.astype(float))
+    returned = float((walks.choice * own[walks.origin]).sum())
+    by_chance = float((average * own[walks.origin]).sum())
+    rate = min(1.0, (returned + _RETURNS) / (by_chance + _RETURNS))
+    each = average * np.where(own, rate, 1.0)
+    return np.tile(each / each.sum(1, keepdims=True), (DAY_KINDS, cells, 1, 1))
+
+
+def _by_hour(walks: HabitWalks, weight: Array, expected: Array) -> HourPosterior:
+    cells, origins, _ = expected.shape
+    return fit_hours(counts_by_hour(walks.hour, walks.origin, walks.choice * weight[:, None], origins, cells), expected)
+
+
+def _tables(walks: HabitWalks, origin_xy: Array, free: Array, found: NextPlace, near_m: float) -> Habits:
+    """The posterior mean; where few walks began at about an hour, what is expected without them."""
+    count, weight = len(origin_xy), found.weight
+    weekend, about = is_weekend(walks.day), _about(walks.hour) * weight  # (CELLS, N)
+    shares, support = found.mean, np.empty((count, DAY_KINDS, CELLS))
+    free_share, free_base = np.empty_like(support), float((free * weight).sum() + 0.05) / float(weight.sum() + 1.0)
+    for kind in _KINDS:
+        near = about * np.where(weekend == bool(kind), 1.0, 1.0 - found.weekend_probability)
+        for c in range(count):
+            mine = near[:, walks.origin == c]
+            support[c, kind] = mine.sum(1)
+            freely = mine @ free[walks.origin == c] + _FREE_WALKS * free_base
+            free_share[c, kind] = freely / (support[c, kind] + _FREE_WALKS)
+    known = (support / (support + _HALF_KNOWN))[..., None]
+    everywhere = replace(walks, origin=np.zeros_like(walks.origin))
+    return Habits(
+        origin_xy=origin_xy,
+        origin_walks=np.bincount(walks.origin, minlength=count).astype(float),
+        shares=known * shares + (1.0 - known) * found.expected.transpose(2, 0, 1, 3),
         free=free_share,
         support=support,
-        base=shares_by_hour(hour, kept, base),
+        base=_by_hour(everywhere, weight, np.tile(_average(walks.choice), (CELLS, 1, 1))).mean[0],
         base_free=min(0.5, 2.0 * free_base),
         near_m=near_m,
     )
-    return FittedHabits(habits, changed, change_day, differs, alive)
 
 
 def _about(hour: Array) -> Array:
-    """How near the hours (n,) are to the middle of each half hour: (CELLS, n), 1 at the same time."""
+    """How near the hours (n,) are to the middle of each piece of the day: (CELLS, n), 1 at the same time."""
     middle = (np.arange(CELLS) + 0.5) * 24.0 / CELLS
     apart = np.abs(middle[:, None] - hour)
     return np.exp(-0.5 * (np.minimum(apart, 24.0 - apart) / _ABOUT_H) ** 2)
+
+
+def _forgetting(cell: Ints, walks: HabitWalks, alive: Array, average: Array) -> tuple[float, Array]:
+    """Mean rate of forgetting per day, and how much each walk (N,) still counts by it.
+
+    Each rate is scored by how well the walks before a day, weighed by their age, predict the walks of that day.
+    """
+    days, part = np.unique(walks.day, return_inverse=True)
+    counts = _counts(cell, part.reshape(-1), len(days), walks.choice * alive[:, None])
+    score = np.log(_FORGET_PRIOR)
+    for g, rate in enumerate(_FORGET_PER_DAY):
+        seen = np.zeros(counts.shape[1:])
+        for t, today in enumerate(counts):
+            if t:
+                seen *= np.exp(-rate * (days[t] - days[t - 1]))
+            score[g] += float((today * np.log((seen + average) / (seen.sum(-1, keepdims=True) + 1.0))).sum())
+            seen += today
+    weight = np.exp(score - score.max())
+    weight /= weight.sum()
+    age = float(days[-1]) - walks.day
+    return float(weight @ _FORGET_PER_DAY), np.asarray(np.exp(-np.outer(age, _FORGET_PER_DAY)) @ weight)
 
 
 def _log_evidence(counts: Array, alpha: Array) -> Array:
@@ -103,7 +235,7 @@ def _log_evidence(counts: Array, alpha: Array) -> Array:
     return np.asarray(each.sum(-1))
 
 
-def _counts(cell: NDArray[np.int64], part: NDArray[np.int64], parts: int, choice: Array) -> Array:
+def _counts(cell: Ints, part: Ints, parts: int, choice: Array) -> Array:
     """Choices (parts, cells, K) counted by part and cell."""
     cells, index = np.unique(cell, return_inverse=True)
     out = np.zeros((parts, len(cells), choice.shape[1]))
@@ -132,7 +264,7 @@ class _Changes:
     log_evidence: float  # of all walks
 
 
-def _since_last_change(cell: NDArray[np.int64], day: NDArray[np.int64], choice: Array, base: Array) -> _Changes:
+def _since_last_change(cell: Ints, day: Ints, choice: Array, base: Array) -> _Changes:
     """Sum over all dates of the last change; walks of one cell (N,) have the same habits between changes."""
     first, last = int(day.min()), int(day.max())
     width = max(1, -(-(last - first + 1) // _MOST_BINS))

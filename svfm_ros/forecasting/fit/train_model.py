@@ -7,17 +7,26 @@
 """
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
 
 from svfm_ros.config.forecast_config import WalkModelConfig, WalkTrainConfig
-from svfm_ros.forecasting.field_step import KEPT, fresh_filter
-from svfm_ros.forecasting.fit.field_fit import default_speed, fit_field, fit_hazards, fit_spreads, hazard_events
+from svfm_ros.forecasting.field_step import KEPT, LEAST_MPS, StepNumbers
+from svfm_ros.forecasting.fit.field_fit import (
+    base_hazards,
+    default_speed,
+    fit_field,
+    fit_hazards,
+    fit_spreads,
+    hazards_off_the_way,
+    pool_fields,
+    standing_scale,
+)
 from svfm_ros.forecasting.fit.grouping import group_points
-from svfm_ros.forecasting.fit.habit_fit import FittedHabits, fit_habits
+from svfm_ros.forecasting.fit.habit_fit import FittedHabits, HabitWalks, fit_habits
 from svfm_ros.forecasting.fit.number_fit import (
     LeftOutMoves,
     LeftOutWalk,
@@ -25,11 +34,11 @@ from svfm_ros.forecasting.fit.number_fit import (
     fit_switches,
     total_log_density,
 )
-from svfm_ros.forecasting.fit.walk_steps import Moves, WalkRows, overlapping_moves
+from svfm_ros.forecasting.fit.walk_steps import Moves, WalkRows, first_shares, overlapping_moves
 from svfm_ros.forecasting.floor_grid import FloorGrid
-from svfm_ros.forecasting.forward import LEAST_MPS, field_log_densities, still_log_densities
+from svfm_ros.forecasting.forward import field_log_densities, still_log_densities, taken_up
 from svfm_ros.forecasting.free_walker import TICK_S, FreeWalker, free_log_densities
-from svfm_ros.forecasting.walk_model import StepNumbers, WalkModel
+from svfm_ros.forecasting.walk_model import WalkModel
 
 __all__ = ["TrainedModel", "train_model"]
 
@@ -37,10 +46,9 @@ Array = NDArray[np.float64]
 FreeFit = Callable[[list[Array], int], FreeWalker]
 
 _MARGIN_M = 1.5  # of the tables around the walks
-_OFF_THE_WAY = 0.1  # share of the usual probability of ending a walk where nobody walked
 _CLIPPED = 1.0  # relative residuals beyond this count as this, for spreads
+_CONCENTRATION = 0.5  # of the process that new destinations come from: one in 81 walks after 40
 _LEAST_SET_OFF = 1e-5
-_STILL_M, _LEAST_STILL_M, _FEW_STOOD = 0.015, 0.003, 10
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,8 +87,12 @@ def train_model(
     config: WalkModelConfig | None = None,
     train: WalkTrainConfig | None = None,
     progress: Callable[[int, int], None] | None = None,
+    population: Mapping[str, Array] | None = None,
 ) -> TrainedModel:
-    """Fit a model; ``fit_free(tracks, seed)`` gives the free walker adapted to those tracks (T, 2)."""
+    """Fit a model; ``fit_free(tracks, seed)`` gives the free walker adapted to those tracks (T, 2).
+
+    ``population`` is the prior over the numbers of the step density, see ``fit_steps``.
+    """
     config, train = config or WalkModelConfig(), train or WalkTrainConfig()
     began = time.monotonic()
     task = _prepare(rows, config, train)
@@ -96,12 +108,12 @@ def train_model(
     spreads = [
         _spreads(task, residuals, task.fold != f if folds > 1 else np.ones(len(rows), dtype=bool)) for f in range(folds)
     ]
-    base, still_m = _base_hazards(task), _still_m(task)
-    off = _hazards_off_the_way(task, base)
+    base, still_m = base_hazards(rows, config.stand_m), standing_scale(rows, config.stand_m)
+    off = hazards_off_the_way(rows, config.stand_m, base)
     log_free = _log_free(task, _free_halves(task, fit_free, train.seed))
-    steps, steady = fit_steps(_left_out_moves(task, velocity, spreads, log_free), ramp)
+    steps, steady = fit_steps(_left_out_moves(task, velocity, spreads, log_free), ramp, population)
     tell(folds + 1, total)
-    walks, index = [], []
+    walks, index, familiar = [], [], []
     for f in range(folds):
         others = task.fold != f if folds > 1 else np.ones(len(rows), dtype=bool)
         tables = _tables(task, velocity[f], spreads[f], others, off)
@@ -110,17 +122,20 @@ def train_model(
             numbers = (steps, ramp, steady, still_m)
             walks.append(_left_out(task, int(n), tables, supported, numbers, log_free[int(n)], others))
             index.append(n)
+            familiar.append(bool(supported[task.group[n]]))
         tell(folds + 2 + f, total)
-    switch = fit_switches(walks, 0.3 * float(base[2]), float(base[3]))
+    known = [w for w, own in zip(walks, familiar, strict=True) if own]
+    switch = fit_switches(known, 0.3 * float(base[2]), float(base[3]))
     density, free_part = total_log_density(walks, switch)
     nll = -float(density.sum()) / sum(len(w.log_move) for w in walks)
-    free = np.full(len(rows), float(np.mean(free_part)))
-    free[np.array(index)] = free_part
+    arrived = np.array(familiar) & (not rows.passers_by)
+    free = _free_shares(len(rows), np.array(index), np.array(familiar), np.where(arrived, 0.0, free_part))
     tell(total - 1, total)
     everyone = np.ones(len(rows), dtype=bool)
     tables = _tables(task, _velocities(task, everyone), _spreads(task, residuals, everyone), everyone, off)
-    choice = np.eye(task.fields)[task.group]
-    habits = fit_habits(rows.starts, rows.hour, rows.day, choice, free, config.group_m, config.near_m)
+    person = np.unique(rows.resident, return_inverse=True)[1].reshape(-1)
+    walked = HabitWalks(np.zeros_like(person), rows.hour, rows.day, np.eye(task.fields)[task.group], person)
+    habits = fit_habits(rows.starts, walked, free, task.ends, config.group_m, config.near_m)
     model = WalkModel(
         dt_s=rows.dt_s,
         origin=rows.origin,
@@ -141,12 +156,27 @@ def train_model(
     return TrainedModel(model, habits, nll, free, task.group, time.monotonic() - began)
 
 
+def _free_shares(rows: int, index: NDArray[np.int64], familiar: NDArray[np.bool_], free_part: Array) -> Array:
+    """How far each row (N,) walked freely.
+
+    ``free_part`` is how freely the rows ``index`` began under fields learnt without them; a resident's walk that ends
+    where others end has a destination, however it led there, and is not free. Rows whose destination no
+    other walk has are not ``familiar`` and count as the others do on average. On top comes the probability that the
+    next walk leads to a new destination, that of a Chinese restaurant process.
+    """
+    usual = float(free_part[familiar].mean()) if familiar.any() else 0.0
+    free = np.full(rows, usual)
+    free[index[familiar]] = free_part[familiar]
+    new = _CONCENTRATION / (rows + _CONCENTRATION)
+    return np.asarray(new + (1.0 - new) * free)
+
+
 def _prepare(rows: WalkRows, config: WalkModelConfig, train: WalkTrainConfig) -> _Task:
     rng = np.random.default_rng(train.seed)
     group = group_points(rows.ends, config.group_m, config.most_components, train.seed)
     ends = np.stack([rows.ends[group == k].mean(0) for k in range(int(group.max()) + 1)])
     grid = FloorGrid.around(np.concatenate(rows.xy), _MARGIN_M)
-    moves = overlapping_moves(rows, config.ramp_steps, config.stand_m)
+    moves = overlapping_moves(rows, first_shares(rows, config.ramp_steps, config.stand_m), config.stand_m)
     fold = _folds(rows, group, train.folds, rng)
     hyper = np.sort(rng.permutation(len(rows))[: train.most_left_out])
     return _Task(rows, config, group, ends, grid, moves, fold, hyper)
@@ -164,11 +194,12 @@ def _folds(rows: WalkRows, group: NDArray[np.int64], folds: int, rng: np.random.
 
 
 def _velocities(task: _Task, use: NDArray[np.bool_]) -> list[Array]:
-    """Velocity and support (NX, NY, 3) of every field from the rows in ``use`` (N,)."""
+    """Velocity, support and middle (NX, NY, 5) of every field from the rows in ``use`` (N,)."""
     mine = use[task.moves.row]
     speed = default_speed(task.moves)
     of = task.group[task.moves.row]
-    return [fit_field(task.grid, task.moves, mine & (of == k), task.ends[k], speed) for k in range(task.fields)]
+    each = [fit_field(task.grid, task.moves, mine & (of == k), task.ends[k], speed) for k in range(task.fields)]
+    return pool_fields(task.grid, each, task.moves, np.where(mine, of, -1))
 
 
 @dataclass(frozen=True, slots=True)
@@ -180,14 +211,29 @@ class _Residuals:
     row: NDArray[np.int64]  # (M,)
 
 
-def _relative(task: _Task, n: int, table: Array) -> tuple[Array, Array, Array, Array]:
-    """Along and across (I,) in metres, expected length (I,), support (I,) of a row's moves under a field's table."""
+@dataclass(frozen=True, slots=True)
+class _Relative:
+    """The moves (I,) of a row as a field's table sees them."""
+
+    along: Array  # metres
+    across: Array
+    expected: Array  # metres
+    support: Array  # walks
+    offset: Array  # metres to the left of the middle of the walks
+
+
+def _relative(task: _Task, n: int, table: Array) -> _Relative:
     xy = task.rows.xy[n]
     move, found = np.diff(xy, axis=0), task.grid.look_up(xy[:-1], table)
     speed = np.hypot(found[:, 0], found[:, 1]) + 1e-9
-    along = (move * found[:, :2]).sum(1) / speed
-    across = (move[:, 1] * found[:, 0] - move[:, 0] * found[:, 1]) / speed
-    return along, across, task.rows.dt_s * np.maximum(speed, LEAST_MPS), found[:, 2]
+    unit = found[:, :2] / speed[:, None]
+    return _Relative(
+        along=(move * unit).sum(1),
+        across=move[:, 1] * unit[:, 0] - move[:, 0] * unit[:, 1],
+        expected=task.rows.dt_s * np.maximum(speed, LEAST_MPS),
+        support=found[:, 2],
+        offset=unit[:, 1] * found[:, 3] - unit[:, 0] * found[:, 4],
+    )
 
 
 def _residuals(task: _Task, velocity: list[list[Array]]) -> tuple[Array, _Residuals]:
@@ -196,21 +242,22 @@ def _residuals(task: _Task, velocity: list[list[Array]]) -> tuple[Array, _Residu
     first: list[list[float]] = [[] for _ in range(skip)]
     xy, squares, row = [], [], []
     for n in range(len(task.rows)):
-        along, across, expected, _ = _relative(task, n, velocity[task.fold[n]][task.group[n]])
-        for i in range(min(skip, len(along))):
-            first[i].append(along[i] / expected[i])
-        moving = np.hypot(along, across) >= task.config.stand_m
+        seen = _relative(task, n, velocity[task.fold[n]][task.group[n]])
+        y, z = seen.along / seen.expected - 1.0, seen.across / seen.expected
+        for i in range(min(skip, len(y))):
+            first[i].append(1.0 + y[i])
+        moving = np.hypot(seen.along, seen.across) >= task.config.stand_m
         moving[:skip] = False
-        y, z = along[moving] / expected[moving] - 1.0, across[moving] / expected[moving]
+        y, z = y[moving], z[moving]
         xy.append(task.rows.xy[n][:-1][moving])
         squares.append(np.clip(np.column_stack([y, z]), -_CLIPPED, _CLIPPED) ** 2)
         row.append(np.full(int(moving.sum()), n))
-    ramp = np.array([np.clip(np.median(r), 0.05, 1.0) if r else 1.0 for r in first])
+    ramp = np.array([np.clip(np.median(r), 0.05, 1.2) if r else 1.0 for r in first])
     return ramp, _Residuals(np.concatenate(xy), np.concatenate(squares), np.concatenate(row))
 
 
 def _spreads(task: _Task, residuals: _Residuals, use: NDArray[np.bool_]) -> list[Array]:
-    """Variances (NX, NY, 2) of every field; where a field has few moves, those of all fields nearby count."""
+    """Variances (NX, NY, 2) of every field over those of all moves; where a field has few, all fields nearby count."""
     mine = use[residuals.row]
     everywhere = residuals.squares[mine].mean(0) if mine.any() else np.full(2, 0.04)
     pooled = fit_spreads(task.grid, residuals.xy[mine], residuals.squares[mine], everywhere)
@@ -218,44 +265,21 @@ def _spreads(task: _Task, residuals: _Residuals, use: NDArray[np.bool_]) -> list
     for k in range(task.fields):
         of = mine & (task.group[residuals.row] == k)
         found.append(fit_spreads(task.grid, residuals.xy[of], residuals.squares[of], pooled) if of.any() else pooled)
-    return found
-
-
-def _still_m(task: _Task) -> float:
-    """Scale of the moves of people who stand, metres: sensors and bodies are never quite still."""
-    length = np.concatenate([np.hypot(*np.diff(xy, axis=0).T) for xy in task.rows.xy])
-    stood = length[length < task.config.stand_m]
-    # median of a two-dimensional Student-t with four degrees of freedom, in units of its scale: 1.287
-    return float(np.clip(np.median(stood) / 1.287, _LEAST_STILL_M, 0.02)) if len(stood) >= _FEW_STOOD else _STILL_M
-
-
-def _base_hazards(task: _Task) -> Array:
-    """Probabilities per step (4,) over all walks; never zero, never one."""
-    _, event, risk = hazard_events(task.rows, np.ones(len(task.rows), dtype=bool), task.config.stand_m)
-    prior = np.array([0.01, 0.3, 0.05, 0.1])
-    return np.asarray(((event & risk).sum(0) + 2.0 * prior) / (risk.sum(0) + 2.0))
-
-
-def _hazards_off_the_way(task: _Task, base: Array) -> Array:
-    """Probabilities per step (4,) where nobody walked: people pause there as on the way, and hardly end a walk."""
-    paused, moved = 1.0, 100.0
-    for xy in task.rows.xy:
-        stood = np.hypot(*np.diff(xy, axis=0).T) < task.config.stand_m
-        on_the_way = len(stood) - int(np.argmin(stood[::-1])) if not stood.all() else 0  # until the last move
-        paused += float(np.sum(stood[1:on_the_way] & ~stood[: max(on_the_way - 1, 0)]))
-        moved += float(np.sum(~stood[:on_the_way]))
-    return np.array([paused / moved, base[1], _OFF_THE_WAY * base[2], _OFF_THE_WAY * base[3]])
+    return [spread / everywhere for spread in found]
 
 
 def _tables(
     task: _Task, velocity: list[Array], spreads: list[Array], use: NDArray[np.bool_], base: Array
 ) -> NDArray[np.float32]:
-    """All channels of all fields (K, NX, NY, 9)."""
+    """All channels of all fields (K, NX, NY, 11)."""
     hazards = [
         fit_hazards(task.grid, task.rows, use & (task.group == k), task.config.stand_m, base)
         for k in range(task.fields)
     ]
-    parts = [np.concatenate(x, axis=-1) for x in zip(velocity, spreads, hazards, strict=True)]
+    parts = [
+        np.concatenate([v[..., :3], s, v[..., 3:], h], axis=-1)
+        for v, s, h in zip(velocity, spreads, hazards, strict=True)
+    ]
     return np.ascontiguousarray(np.stack(parts), dtype=np.float32)
 
 
@@ -263,23 +287,24 @@ def _left_out_moves(
     task: _Task, velocity: list[list[Array]], spreads: list[list[Array]], log_free: dict[int, Array]
 ) -> LeftOutMoves:
     """Each walk under the field of its own destination, learnt without it; walks without such a field are left out."""
-    columns: list[list[Array]] = [[] for _ in range(9)]
+    columns: list[list[Array]] = [[] for _ in range(10)]
     begin = [0]
     for n in task.hyper:
         f, k = task.fold[n], task.group[n]
         if not ((task.fold != f) & (task.group == k)).any():
             continue
-        along, across, expected, support = _relative(task, int(n), velocity[f][k])
+        seen = _relative(task, int(n), velocity[f][k])
         variance = task.grid.look_up(task.rows.xy[n][:-1], spreads[f][k])
         stood = np.hypot(*np.diff(task.rows.xy[n], axis=0).T) < task.config.stand_m
-        values = (along, across, expected, support, variance[:, 0], variance[:, 1], task.rows.variance[n])
-        values += (log_free[int(n)], stood)  # type: ignore[assignment]
+        stood[0] = False
+        values = (seen.along, seen.across, seen.expected, seen.support, variance[:, 0], variance[:, 1], seen.offset)
+        values += (task.rows.variance[n], log_free[int(n)], stood)  # type: ignore[assignment]
         for column, value in zip(columns, values, strict=True):
             column.append(np.ascontiguousarray(value))
-        begin.append(begin[-1] + len(along))
+        begin.append(begin[-1] + len(stood))
     empty = np.zeros(0)
-    a, c, m, s, v, u, p, free, still = (np.concatenate(x) if x else empty for x in columns)
-    return LeftOutMoves(a, c, m, s, v, u, p, free, still.astype(np.bool_), np.array(begin))
+    a, c, m, s, v, u, o, p, free, still = (np.concatenate(x) if x else empty for x in columns)
+    return LeftOutMoves(a, c, m, s, v, u, o, p, free, still.astype(np.bool_), np.array(begin))
 
 
 def _tracks(rows: WalkRows) -> list[Array]:
@@ -319,9 +344,8 @@ def _left_out(
     steps, ramp, steady, still_m = numbers
     xy, variance = rows.xy[n], rows.variance[n]
     count, k = len(xy) - 1, task.fields
-    log_move, hazards, filters = np.empty((count, k)), np.empty((count, k, 4)), np.empty((k, KEPT))
-    for i in range(k):
-        fresh_filter(filters[i], steps.packed)
+    log_move, hazards, filters = np.empty((count, k)), np.empty((count, k, 4)), np.zeros((k, KEPT))
+    support = np.empty((count + 1, k))
     corner = (grid.low_x, grid.low_y, grid.cell_m)
     field_log_densities(
         xy,
@@ -329,13 +353,14 @@ def _left_out(
         tables,
         corner,
         steps.packed,
+        steps.gains.parts,
         ramp,
         steady,
         rows.dt_s,
         config.stand_m,
-        0,
         log_move,
         hazards,
+        support,
         filters,
     )
     log_move[:, ~supported] = -np.inf
@@ -347,9 +372,9 @@ def _left_out(
     prior = np.where(supported, chosen, 0.0)
     prior = prior / prior.sum() if prior.sum() > 0.0 else np.full(k, 1.0 / k)
     stood = np.hypot(move[:, 0], move[:, 1]) < config.stand_m
-    return LeftOutWalk(
-        log_move, log_still, log_free, hazards, stood, np.tile(prior, (count, 1)), prior, bool(rows.ended[n])
-    )
+    stood[0] = False
+    gate = prior * taken_up(support)
+    return LeftOutWalk(log_move, log_still, log_free, hazards, stood, gate[1:], gate[0], bool(rows.ended[n]))
 
 
 def _set_off(task: _Task) -> Array:

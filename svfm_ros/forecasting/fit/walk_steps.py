@@ -12,10 +12,22 @@ from svfm_ros.types import WalkWindows
 if TYPE_CHECKING:
     from svfm_ros.forecasting.footprints import Footprints
 
-__all__ = ["Moves", "WalkRows", "joined", "overlapping_moves", "walk_rows"]
+__all__ = [
+    "Moves",
+    "WalkRows",
+    "are_passers_by",
+    "comes_to_rest",
+    "first_shares",
+    "joined",
+    "overlapping_moves",
+    "walk_rows",
+]
 
 Array = NDArray[np.float64]
 
+_LEAST_SHARE = 0.05
+_AT_REST = 0.7  # of the usual length of a walk's moves: whose last move is longer was not about to stop
+_AT_ONCE = 0.2  # of the walks begin while another is under way: then they are of several people
 _PHASES = 4  # overlapping moves per step: what lies between two ticks is a move of the same length of time, too
 
 
@@ -34,6 +46,7 @@ class WalkRows:
     ended: NDArray[np.bool_]  # (N,), the walk ends with the row; otherwise it was cut
     walk: NDArray[np.int64]  # (N,), which walk; rows of one walk share the number
     resident: tuple[str, ...]  # (N,)
+    passers_by: bool = False  # tracks of several people in a scene
 
     def __len__(self) -> int:
         return len(self.xy)
@@ -49,8 +62,12 @@ class WalkRows:
         return np.stack([xy[0] for xy in self.xy])
 
 
-def walk_rows(windows: WalkWindows, ended: NDArray[np.bool_] | None = None) -> WalkRows:
-    """Rows of at least two positions. The last row of a walk ends it, unless ``ended`` (N,) says otherwise."""
+def walk_rows(windows: WalkWindows, passers_by: bool | None = None) -> WalkRows:
+    """Rows of at least two positions; the last row of a walk ends it.
+
+    Where walks are tracks of people who pass through a scene, a track ends only where the walker slows down: who is as
+    fast as before went out of sight. ``passers_by`` says whether they are; by default, where tracks overlap in time.
+    """
     from svfm_ros.clock import days_of
 
     keep = np.flatnonzero(windows.lengths >= 2)
@@ -58,8 +75,8 @@ def walk_rows(windows: WalkWindows, ended: NDArray[np.bool_] | None = None) -> W
         raise DataError(f"expected walks of at least two positions, got none among {len(windows)}")
     if not np.isfinite(windows.xy[keep]).all():
         raise DataError("expected finite positions, got NaN or infinity")
-    over = _last_rows(windows) if ended is None else np.asarray(ended, dtype=np.bool_)
     lengths = windows.lengths
+    scene = are_passers_by(windows) if passers_by is None else passers_by
     origin = np.round(windows.xy[keep][windows.valid[keep]].mean(0), 3)
     xy = tuple(windows.xy[n, : lengths[n]] - origin for n in keep)
     number = {name: i for i, name in enumerate(dict.fromkeys(windows.walk_ids))}
@@ -73,9 +90,10 @@ def walk_rows(windows: WalkWindows, ended: NDArray[np.bool_] | None = None) -> W
         day=days_of(windows.start_ns[keep], windows.time_zone),
         start_ns=windows.start_ns[keep],
         end_ns=windows.start_ns[keep] + dt_ns * (lengths[keep] - 1),
-        ended=over[keep],
+        ended=_last_rows(windows)[keep] & ((not scene) | np.array([comes_to_rest(x) for x in xy])),
         walk=np.array([number[windows.walk_ids[n]] for n in keep], dtype=np.int64),
         resident=tuple(windows.residents[n] for n in keep),
+        passers_by=scene,
     )
 
 
@@ -98,7 +116,8 @@ def joined(old: "Footprints", new: WalkRows | None, dt_s: float, time_zone: str)
         end_ns=old.start_ns + dt_ns * (lengths - 1),
         ended=old.ended,
         walk=old.walk,
-        resident=("",) * len(before),
+        resident=tuple(old.residents[i] for i in old.resident.tolist()),
+        passers_by=old.passers_by,
     )
     if new is None:
         return rows
@@ -114,7 +133,8 @@ def joined(old: "Footprints", new: WalkRows | None, dt_s: float, time_zone: str)
         end_ns=np.concatenate([rows.end_ns, new.end_ns]),
         ended=np.concatenate([rows.ended, new.ended]),
         walk=np.concatenate([rows.walk, new.walk + len(old.names)]),
-        resident=(*rows.resident, *("",) * len(new)),
+        resident=(*rows.resident, *new.resident),
+        passers_by=rows.passers_by or new.passers_by,
     )
 
 
@@ -125,6 +145,23 @@ def _move_variance(windows: WalkWindows, row: int) -> Array:
         return np.zeros(length - 1)
     each = np.nan_to_num(windows.variance[row, :length]).mean(-1)
     return np.asarray(each[1:] + each[:-1])
+
+
+def are_passers_by(windows: WalkWindows) -> bool:
+    """Whether many walks are under way at the same time: tracks of several people, not walks of a resident."""
+    ids, walk = np.unique(np.asarray(windows.walk_ids), return_inverse=True)
+    starts, ends = np.full(len(ids), np.iinfo(np.int64).max), np.full(len(ids), np.iinfo(np.int64).min)
+    np.minimum.at(starts, walk, windows.start_ns)
+    np.maximum.at(ends, walk, windows.start_ns + np.round((windows.lengths - 1) * windows.dt_s * 1e9).astype(np.int64))
+    order = np.argsort(starts, kind="stable")
+    until = np.maximum.accumulate(ends[order])
+    return len(ids) > 1 and bool((starts[order][1:] < until[:-1]).mean() > _AT_ONCE)
+
+
+def comes_to_rest(xy: Array) -> bool:
+    """Whether the last move of a walk (T, 2) is clearly shorter than its moves usually are."""
+    length = np.hypot(*np.diff(xy, axis=0).T)
+    return len(length) < 3 or bool(length[-1] < _AT_REST * np.median(length) + 1e-9)
 
 
 def _last_rows(windows: WalkWindows) -> NDArray[np.bool_]:
@@ -145,26 +182,40 @@ class Moves:
     row: NDArray[np.int64]  # (M,)
 
 
-def overlapping_moves(rows: WalkRows, skip: int, stand_m: float) -> Moves:
-    """Moves of ``dt_s`` begun at every quarter of a tick.
+def first_shares(rows: WalkRows, steps: int, stand_m: float) -> Array:
+    """Share of their later speed (``steps``,) that walkers reach in each of their first steps, the median over rows."""
+    found = []
+    for xy in rows.xy:
+        length = np.hypot(*np.diff(xy, axis=0).T)
+        later = length[steps : 3 * steps]
+        later = later[later >= stand_m]
+        if len(later):
+            found.append(length[:steps] / np.median(later))
+    if not found:
+        return np.ones(steps)
+    return np.asarray(np.clip(np.median(np.stack(found), axis=0), _LEAST_SHARE, 1.0))
 
-    The first ``skip`` moves of each row, which are slower, are left out, and so are those of people who stand.
+
+def overlapping_moves(rows: WalkRows, ramp: Array, stand_m: float) -> Moves:
+    """Moves of ``dt_s`` begun at every quarter of a tick, without those of people who stand.
+
+    The first moves of each row are slower: their velocities are divided by ``ramp`` (R,).
     """
-    starts, moves, number = [], [], []
+    starts, moves, number, share_of = [], [], [], []
     for n, xy in enumerate(rows.xy):
         move = np.diff(xy, axis=0)
-        first = min(skip, max(0, len(move) - 2))
+        reached = np.ones(len(move))
+        reached[: len(ramp)] = ramp[: len(move)]
         for phase in range(_PHASES):
             share = phase / _PHASES
-            if phase == 0:
-                at, m = xy[first:-1], move[first:]
-            else:
-                at = (1.0 - share) * xy[first:-2] + share * xy[first + 1 : -1]
-                m = (1.0 - share) * move[first:-1] + share * move[first + 1 :]
-            starts.append(at)
-            moves.append(m)
-            number.append(np.full(len(at), n))
+            last = len(move) if phase == 0 else len(move) - 1
+            after = slice(1, None) if phase else slice(0, last)
+            starts.append((1.0 - share) * xy[:last] + share * xy[1 : last + 1])
+            moves.append((1.0 - share) * move[:last] + share * move[after])
+            share_of.append((1.0 - share) * reached[:last] + share * reached[after])
+            number.append(np.full(last, n))
     xy, move, row = np.concatenate(starts), np.concatenate(moves), np.concatenate(number)
     length = np.hypot(move[:, 0], move[:, 1])
     use = length >= stand_m
-    return Moves(xy[use], move[use] / rows.dt_s, length[use] / _PHASES, row[use])
+    velocity = move / (rows.dt_s * np.concatenate(share_of)[:, None])
+    return Moves(xy[use], velocity[use], length[use] / _PHASES, row[use])

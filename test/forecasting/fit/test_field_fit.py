@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from svfm_ros.forecasting.fit.field_fit import fit_field, fit_hazards
-from svfm_ros.forecasting.fit.walk_steps import Moves, WalkRows
+from svfm_ros.forecasting.fit.field_fit import fit_field, fit_hazards, pool_fields
+from svfm_ros.forecasting.fit.walk_steps import Moves, WalkRows, first_shares, overlapping_moves
 from svfm_ros.forecasting.floor_grid import FloorGrid
 
 END = np.array([4.0, 2.0])
@@ -44,15 +44,61 @@ def test_without_walks_it_leads_straight_to_the_destination() -> None:
     assert (found[:, 2] == 0.0).all()
 
 
+def test_the_middle_of_the_walks_is_where_they_are() -> None:
+    xy = np.column_stack([np.tile(np.arange(0.0, 4.0, 0.1), 6), np.repeat(np.linspace(0.9, 1.1, 6), 40)])
+    moves = Moves(xy, np.tile([1.0, 0.0], (len(xy), 1)), np.full(len(xy), 0.1), np.repeat(np.arange(6), 40))
+    grid = FloorGrid.around(xy, 1.0)
+    table = fit_field(grid, moves, np.ones(len(xy), dtype=bool), END, 1.0)
+    to_the_middle = grid.look_up(np.array([[2.0, 1.0], [2.0, 0.8], [2.0, 1.2]]), table)[:, 4]
+    assert to_the_middle == pytest.approx([0.0, 0.2, -0.2], abs=0.03)
+
+
+def test_fields_are_pooled_where_they_do_not_differ() -> None:
+    """Both habits go east with some noise; beyond x = 2 m one of them goes north-east."""
+    rng, tables, parts = np.random.default_rng(0), [], []
+    for turn in (0.0, 1.0):
+        xy = np.column_stack([np.tile(np.arange(0.0, 4.0, 0.1), 8), np.repeat(rng.uniform(1.8, 2.2, 8), 40)])
+        velocity = np.column_stack([np.ones(len(xy)), turn * (xy[:, 0] > 2.0)])
+        velocity += np.repeat(0.2 * rng.standard_normal((8, 2)), 40, axis=0)
+        parts.append(Moves(xy, velocity, np.full(len(xy), 0.1), np.repeat(np.arange(8), 40)))
+    columns = ("xy", "velocity", "length", "row")
+    both = Moves(*(np.concatenate([getattr(p, name) for p in parts]) for name in columns))
+    of = np.repeat([0, 1], 320)
+    grid = FloorGrid.around(both.xy, 1.0)
+    tables = [fit_field(grid, both, of == k, END, 1.0) for k in (0, 1)]
+    pooled = pool_fields(grid, tables, both, of)
+    shared, apart = np.array([[1.0, 2.0]]), np.array([[3.0, 2.0]])
+    before, after = ([grid.look_up(shared, t)[0] for t in found] for found in (tables, pooled))
+    assert np.abs(after[0][:2] - after[1][:2]).max() < 0.35 * np.abs(before[0][:2] - before[1][:2]).max()
+    assert after[0][2] == pytest.approx(before[0][2] + before[1][2], rel=0.35)
+    for k in (0, 1):
+        assert grid.look_up(apart, pooled[k])[0, 1] == pytest.approx(grid.look_up(apart, tables[k])[0, 1], abs=0.05)
+
+
+def rows_of(xy: "np.ndarray", count: int) -> WalkRows:  # type: ignore[type-arg]
+    numbers, none = np.arange(count), np.zeros(count, dtype=np.int64)
+    return WalkRows(
+        0.4, np.zeros(2), (xy,) * count, (np.zeros(len(xy) - 1),) * count, none * 1.0, none, none, none,
+        np.ones(count, dtype=bool), numbers, ("",) * count,
+    )  # fmt: skip
+
+
+def test_first_steps_count_with_the_speed_that_follows() -> None:
+    """Everyone walks at 1 m/s after moves of a quarter and of half the usual length."""
+    x = np.cumsum([0.0, 0.1, 0.2, *[0.4] * 12])
+    rows = rows_of(np.column_stack([x, np.zeros(len(x))]), 3)
+    ramp = first_shares(rows, 2, 0.06)
+    assert ramp == pytest.approx([0.25, 0.5])
+    moves = overlapping_moves(rows, ramp, 0.06)
+    assert moves.velocity[:, 0] == pytest.approx(np.ones(len(moves.xy)))
+    assert moves.xy[:, 0].min() == 0.0
+
+
 def test_hazards_are_where_it_happened() -> None:
     """Everyone pauses halfway for four steps and ends at 4 m."""
     x = np.concatenate([np.arange(0.0, 2.01, 0.4), np.full(4, 2.0), np.arange(2.4, 4.01, 0.4)])
     xy, count = np.column_stack([x, np.zeros(len(x))]), 20
-    numbers, none = np.arange(count), np.zeros(count, dtype=np.int64)
-    rows = WalkRows(
-        0.4, np.zeros(2), (xy,) * count, (np.zeros(len(x) - 1),) * count, none * 1.0, none, none, none,
-        np.ones(count, dtype=bool), numbers, ("",) * count,
-    )  # fmt: skip
+    rows = rows_of(xy, count)
     grid = FloorGrid.around(xy, 1.5)
     table = fit_hazards(grid, rows, np.ones(count, dtype=bool), 0.06, np.array([0.01, 0.3, 0.05, 0.1]))
     stop, go, end, _ = grid.look_up(np.array([[2.0, 0.0], [0.8, 0.0], [4.0, 0.0]]), table).T
