@@ -34,6 +34,14 @@ class SlamConfig:
     max_turn_rate_rad_s: float = option(3.0, "the same for turning (rad/s)", low=0.1)
     min_inlier_ratio: float = option(0.33, "a scan with a smaller share of inliers is lost", low=0.0, high=1.0)
 
+    use_imu: bool = option(True, "use an IMU, where there is one and the scans agree with it")
+    use_odometry: bool = option(True, "use odometry, where there is any and the scans agree with it")
+    imu_mount: tuple[float, float, float] = option(
+        (0.0, 0.0, 0.0), "roll, pitch and yaw of the IMU in the axes of the LiDAR, x ahead, z up (rad)"
+    )
+    sensor_height_m: float = option(1.2, "height of the LiDAR; tilted beams end at the floor (m)", low=0.05, high=5.0)
+    room_height_m: float = option(2.4, "height of the rooms; tilted beams end at the ceiling (m)", low=0.5, high=100.0)
+
     submap_keyframes: int = option(40, "keyframes in a submap; the next one opens when half of them are there", low=4)
     loop_every: int = option(5, "look for loop closures every so many keyframes; 0 never does", low=0)
     loop_group: int = option(12, "newest keyframes that are looked up together", low=1)

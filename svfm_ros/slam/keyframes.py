@@ -1,12 +1,18 @@
-"""Keyframes: clouds, poses, links along the path and across loop closures.
+"""Keyframes: clouds, poses, links along the path and across loop closures; and which of them a scan refers to.
 
 All clouds share one array, for compiled code. Two keyframes are *near* when a short path along links joins them;
 near keyframes are consistent enough to form one local map, which keyframes at the same position after a long path
 without loop closure are not. A *chain* is a sequence of keyframes tracked without a break; a *piece* of the map is
 a set of chains joined by loop closures. Relative poses are known within a piece only.
+
+The reference keyframe of a scan is the newest, a new one, or an old one in a known part of the map. A resident walks
+the same paths for months: where enough keyframes with a similar pose exist, no keyframe is added and the scan refers to
+one of them, so map and memory stop growing once the home is known. A scan that matches the map badly (a closed door, a
+moved chair) always becomes a keyframe.
 """
 
 import heapq
+import math
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import TypeVar
@@ -15,16 +21,28 @@ import numpy as np
 from numpy.typing import NDArray
 
 from svfm_ros import geometry
+from svfm_ros.config.slam_config import SlamConfig
+from svfm_ros.slam.matching.pose_covariance import information_with_floor, turned, worst_variances
 from svfm_ros.slam.preprocess import Cloud, filled
-from svfm_ros.types import Pose2
+from svfm_ros.types import Constraint, MatchResult, Pose2
 
-__all__ = ["KeyframeView", "Keyframes", "MapView", "Pool", "grown"]
+__all__ = [
+    "KeyframeView",
+    "Keyframes",
+    "MapView",
+    "Pool",
+    "familiar_keyframe",
+    "grown",
+    "needs_keyframe",
+    "relocalisation_constraint",
+]
 
 Array = NDArray[np.float64]
 Ints = NDArray[np.int64]
 T = TypeVar("T", bound=np.generic)
 
 _LOOP_COST_M = 1.0
+_SURE_M, _SURE_WALK_M = 0.5, 60.0  # a local map extends so far where the standard deviation of the way is smaller
 
 
 @dataclass(frozen=True, slots=True)
@@ -205,8 +223,14 @@ class Keyframes:
             self.pool, self.poses.copy(), self.walked_m.copy(), self.progress.copy(), self.variances.copy(), self.pieces
         )
 
-    def near(self, k: int, most: int, walk_m: float, reach_m: float) -> Ints:
-        """Up to ``most`` keyframes nearest to k along links, ``walk_m`` at most; those out of reach are skipped."""
+    def near(self, k: int, most: int, reach_m: float) -> Ints:
+        """Up to ``most`` keyframes nearest to k along links; those out of reach are skipped.
+
+        Links are followed as far as ``most`` keyframes at their usual distance go. Where keyframes are sparse they are
+        followed farther, as long as the steps between were certain: what is still in view then counts, and the heading
+        drifts less.
+        """
+        usual_m, sure_m2 = most * self._distance_m, self._variances[: len(self), 0]
         centre, poses = self._poses[k, :2].copy(), self._poses
         found: list[int] = []
         done: set[int] = set()
@@ -219,7 +243,8 @@ class Keyframes:
             if abs(poses[i, 0] - centre[0]) <= reach_m and abs(poses[i, 1] - centre[1]) <= reach_m:
                 found.append(i)
             for j, length_m in self._links[i].items():
-                if j not in done and walked_m + length_m <= walk_m:
+                is_sure = abs(sure_m2[k] - sure_m2[j]) <= _SURE_M**2
+                if j not in done and walked_m + length_m <= (max(usual_m, _SURE_WALK_M) if is_sure else usual_m):
                     heapq.heappush(heap, (walked_m + length_m, j))
         return np.array(sorted(found), dtype=np.int64)
 
@@ -239,3 +264,43 @@ def grown(array: NDArray[T], rows: int) -> NDArray[T]:
     longer = np.empty((max(rows, 2 * len(array)), *array.shape[1:]), dtype=array.dtype)
     longer[: len(array)] = array
     return longer
+
+
+_NEW_VIEW = 0.6  # with a smaller share of inliers a keyframe is added after a shorter distance
+_NEW_VIEW_M, _NEW_VIEW_RAD = 0.1, 0.15
+_BLUNT_M = 0.3  # with a larger standard deviation as well: the pose graph can correct keyframes only
+_FAMILIAR_RATIO = 0.85  # least share of inliers in a known part of the map
+_FAMILIAR_M, _FAMILIAR_RAD = 0.4, 0.5  # largest pose difference of keyframes that count as similar
+_AS_GOOD = 0.8  # largest distance to the reference, in keyframe distances
+_TIE_FLOOR = np.array([0.02, 0.02, 0.004])  # least standard deviations of a relocalisation: m, m, rad
+
+
+def needs_keyframe(moved: Pose2, match: MatchResult, config: SlamConfig) -> bool:
+    """Whether a scan that ``moved`` away from its keyframe needs another one."""
+    distance_m, turn_rad = math.hypot(moved.x, moved.y), abs(moved.theta)
+    if distance_m >= config.keyframe_distance_m or turn_rad >= config.keyframe_turn_rad:
+        return True
+    is_blunt = float(worst_variances(match.information)[0]) > _BLUNT_M**2
+    return (match.inlier_ratio < _NEW_VIEW or is_blunt) and (distance_m >= _NEW_VIEW_M or turn_rad >= _NEW_VIEW_RAD)
+
+
+def familiar_keyframe(keyframes: Keyframes, near: Ints, match: MatchResult, config: SlamConfig) -> int | None:
+    """The nearest keyframe, if enough keyframes have a similar pose and the scan matches the map well; else None."""
+    if not config.familiar_views or match.inlier_ratio < _FAMILIAR_RATIO:
+        return None
+    off = geometry.relative(match.T_target_source.as_array(), keyframes.poses[near])  # (near, 3)
+    distances_m, turns_rad = np.hypot(off[:, 0], off[:, 1]), np.abs(off[:, 2])
+    similar = (distances_m <= _FAMILIAR_M) & (turns_rad <= _FAMILIAR_RAD)
+    if np.count_nonzero(similar) < config.familiar_views:
+        return None
+    gaps = np.maximum(distances_m / config.keyframe_distance_m, turns_rad / config.keyframe_turn_rad)
+    return int(near[np.argmin(gaps)]) if gaps.min() < _AS_GOOD else None
+
+
+def relocalisation_constraint(keyframes: Keyframes, k: int, match: MatchResult) -> Constraint:
+    """Constraint between relocalised keyframe k and the nearest keyframe of the old map."""
+    poses = keyframes.poses
+    old = np.flatnonzero(keyframes.in_largest_piece[:k])
+    nearest = int(old[np.argmin(np.hypot(*(poses[old, :2] - poses[k, :2]).T))])
+    information = information_with_floor(turned(match.information, poses[nearest, 2]), _TIE_FLOOR)
+    return Constraint(nearest, k, Pose2.from_array(geometry.relative(poses[nearest], poses[k])), information, "loop")

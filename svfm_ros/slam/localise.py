@@ -15,14 +15,14 @@ from svfm_ros.clock import NS_PER_S
 from svfm_ros.config.slam_config import SlamConfig
 from svfm_ros.slam.keyframes import grown
 from svfm_ros.slam.loops.relocalise import Relocaliser
-from svfm_ros.slam.matching.grid_map import local_map_from_grid
-from svfm_ros.slam.motion_model import MotionHint
+from svfm_ros.slam.matching.local_map import local_map_from_grid
+from svfm_ros.slam.motion_model import MotionSource
 from svfm_ros.slam.preprocess import cloud_from_scan
 from svfm_ros.slam.scan_gate import ScanGate
 from svfm_ros.slam.slam import odometry_only
 from svfm_ros.slam.tracker import Tracker
 from svfm_ros.slam.trajectory import Trajectory
-from svfm_ros.types import MatchResult, OccupancyGrid, Pose2, Scan, SlamUpdate
+from svfm_ros.types import MatchResult, MotionHint, OccupancyGrid, Pose2, Scan, SlamUpdate
 
 __all__ = ["Localiser"]
 
@@ -57,7 +57,11 @@ class Localiser:
         """Whether the pose in the map is known."""
         return self._known
 
-    def add_scan(self, scan: Scan, hint: MotionHint | None = None) -> SlamUpdate:
+    @property
+    def _has_odometry(self) -> bool:
+        return bool(self._count or self.counters["relocalising"])
+
+    def add_scan(self, scan: Scan, motion: MotionSource | None = None) -> SlamUpdate:
         """Localise one scan; bad data is rejected with a reason, never with an exception."""
         self.counters["scans"] += 1
         fault = self._gate.fault(scan)
@@ -68,15 +72,16 @@ class Localiser:
             self.counters["few_echoes"] += 1
             return self._rejected(scan, f"only {len(cloud)} usable points in {len(scan.ranges)} beams")
         note = self._gate.passed(scan)
-        before_m = self._odometry.walked_m if self._count or self.counters["relocalising"] else 0.0
-        step = self._odometry.track(scan, hint)
+        before_m = self._odometry.walked_m if self._has_odometry else 0.0
+        step = self._odometry.track(scan, motion)
         if not self._known:
             return self._relocalise(scan, step)
         gap_s = (self._gate.elapsed_ns - self._placed_ns) / NS_PER_S
         is_tracked = step.match is not None and self._odometry.walked_m >= before_m
         moved = self._T_own_base.inverse() @ self._odometry.T_own_base if is_tracked else None
-        tracked = self._tracker.track(cloud, self._target, self._pose, gap_s, MotionHint(moved) if moved else hint)
-        if not self._tracker.is_lost(tracked):
+        hint = MotionHint(moved) if moved else self._hint(scan, motion)
+        tracked = self._tracker.track(cloud, self._target, self._pose, gap_s, hint)
+        if not self._tracker.is_lost(tracked, self._gate.stepped):
             self._tracker.accept(tracked.match, self._pose, gap_s)
             self._place(scan, tracked.match)
             self._matched_at_m = self._odometry.walked_m
@@ -85,9 +90,28 @@ class Localiser:
             return self._update(scan, other or tracked.match, "moved: another pose matches better" if other else note)
         return self._propagate(scan, step, tracked.match, moved, gap_s)
 
+    def start_near(self, T_map_base: Pose2) -> None:
+        """Track from about this pose with the next scan; where that does not match, the whole map is searched."""
+        self._known, self._searching, self._pose = True, False, T_map_base
+        self._tracker.restart()
+        if self._has_odometry:
+            self._T_own_base, self._matched_at_m = self._odometry.T_own_base, self._odometry.walked_m
+        self._placed_ns = self._certain_ns = self._gate.elapsed_ns
+
+    def _hint(self, scan: Scan, motion: MotionSource | None) -> MotionHint | None:
+        """Measured motion since the last scan that was placed."""
+        if motion is None or not self._count:
+            return None
+        return motion.between(int(self._stamps_ns[self._count - 1]), scan.stamp_ns)
+
     def trajectory(self) -> Trajectory:
         """All scans placed so far."""
         return Trajectory(self._stamps_ns[: self._count].copy(), self._poses[: self._count].copy())
+
+    def forget_trajectory(self) -> None:
+        """Forget all poses but the newest."""
+        n = self._count
+        self._stamps_ns, self._poses, self._count = self._stamps_ns[n - 1 : n], self._poses[n - 1 : n], min(n, 1)
 
     def finish(self) -> None:
         """Nothing to do; the same interface as ``Slam``."""

@@ -1,15 +1,16 @@
 """Motion prediction: constant velocity or a motion hint, with the search window around it."""
 
-from dataclasses import dataclass
+from dataclasses import replace
+from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from svfm_ros.config.slam_config import SlamConfig
 from svfm_ros.slam.matching.scan_matcher import Guess
-from svfm_ros.types import Pose2
+from svfm_ros.types import MotionHint, Pose2
 
-__all__ = ["MotionHint", "VelocityModel"]
+__all__ = ["MotionSource", "VelocityModel"]
 
 Array = NDArray[np.float64]
 
@@ -19,14 +20,15 @@ _SPREAD_RAD, _SPREAD_RAD_S = 0.1, 0.3
 _MOST_REACH_M, _MOST_TURN_RAD = 2.0, 1.8
 _MEAN_S, _PAUSE_S = 5.0, 8.0  # time constant of the mean velocity; longer gaps do not update it
 _MAX_SPREAD_M = 0.1  # motions with a larger standard deviation hardly update the mean velocity
+_WINDOW_SPREADS = 3.0  # half size of the window around a hint, in its standard deviations
 _TRUSTED_S = 0.5  # a velocity is extrapolated this long, or twice the time it was measured over
 
 
-@dataclass(frozen=True, slots=True)
-class MotionHint:
-    """VelocityModel since the scan before, in its axes, from odometry or an IMU; NaN where a part is not known."""
+class MotionSource(Protocol):
+    """What measures the motion of the sensor besides the scans."""
 
-    T_previous_now: Pose2
+    def between(self, from_ns: int, to_ns: int) -> MotionHint | None:
+        """The motion from one moment to a later one; None where it was not measured."""
 
 
 class VelocityModel:
@@ -46,10 +48,8 @@ class VelocityModel:
         share = min(max((gap_s - _TRUSTED_S) / _TRUSTED_S, 0.0), 1.0)
         twist = (1.0 - share) * self.twist + share * self._mean * np.array([1.0, 1.0, 0.0])
         moved = Pose2.from_twist(*(twist * min(gap_s, max(_TRUSTED_S, 2.0 * self._measured_s))).tolist())
-        if hint is not None:
-            hinted = hint.T_previous_now.as_array()
-            moved = Pose2.from_array(np.where(np.isfinite(hinted), hinted, moved.as_array()))
-        return Guess(T_map_previous @ moved, *self._window(gap_s), *_spread(gap_s))
+        guess = Guess(T_map_previous @ moved, *self._window(gap_s), *_spread(gap_s))
+        return guess if hint is None else _hinted(guess, T_map_previous, moved, hint)
 
     def spread(self, gap_s: float) -> Array:
         """Covariance ``(3, 3)`` that a prediction over ``gap_s`` adds."""
@@ -80,6 +80,20 @@ class VelocityModel:
         """Reset to zero velocity."""
         self.twist, self._mean = np.zeros(3), np.zeros(3)
         self._measured_s = 0.0
+
+
+def _hinted(guess: Guess, T_map_previous: Pose2, moved: Pose2, hint: MotionHint) -> Guess:
+    """The guess at the hinted pose; where the hint says how certain it is, the window is no larger than that needs."""
+    hinted = hint.T_previous_now.as_array()
+    there = T_map_previous @ Pose2.from_array(np.where(np.isfinite(hinted), hinted, moved.as_array()))
+    guess = replace(guess, T_map_scan=there)
+    if hint.spread_rad is not None:
+        turn_rad = min(guess.turn_rad, _SLACK_RAD + _WINDOW_SPREADS * hint.spread_rad)
+        guess = replace(guess, turn_rad=turn_rad, spread_rad=min(guess.spread_rad, hint.spread_rad))
+    if hint.spread_m is not None:
+        reach_m = min(guess.reach_m, _SLACK_M + _WINDOW_SPREADS * hint.spread_m)
+        guess = replace(guess, reach_m=reach_m, spread_m=min(guess.spread_m, hint.spread_m))
+    return guess
 
 
 def _spread(gap_s: float) -> tuple[float, float]:

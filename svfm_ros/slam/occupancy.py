@@ -3,6 +3,9 @@
 Each cell counts the scans with an echo in it and those that passed through it. Counts can be subtracted exactly, which
 clamped log-odds cannot: when a loop closure moves some poses, only their scans are removed and drawn again. The
 probabilities are computed from the counts by ``grid()``.
+
+What left is forgotten: a cell through which scans passed often enough since its last echo is free, however often it had
+an echo before. A door that was shut yesterday is no wall today.
 """
 
 import math
@@ -23,6 +26,7 @@ Array = NDArray[np.float64]
 Counts = NDArray[np.int32]
 
 _MARGIN_CELLS = 64  # the grid grows in steps of this, so that it does so seldom
+_GONE_SCANS, _GONE_SHARE = 10, 0.5  # passes since the last echo: at least so many, and this share of all echoes
 _LEVER_M = 5.0  # a turn moves what is this far away
 _MOST_CELLS = 400_000_000  # limit of memory, should a pose be far off
 
@@ -39,7 +43,8 @@ class MapRaster:
     def __init__(self, config: RasterConfig | None = None) -> None:
         self.config = config or RasterConfig()
         self._scans: dict[int, _Drawn] = {}
-        self._counts: Counts = np.zeros((0, 0, 2), dtype=np.int32)  # (H, W, 2): echoes, passes
+        # (H, W, 4): echoes, passes, one more than the key of the last echo, passes since.
+        self._counts: Counts = np.zeros((0, 0, 4), dtype=np.int32)
         self._mark: Counts = np.zeros((0, 0), dtype=np.int32)
         self._stamp = 0
         self._corner = np.zeros(2, dtype=np.int64)  # of cell (0, 0), in cells from the map's origin
@@ -55,14 +60,14 @@ class MapRaster:
         """The same for echoes ``(N, 2)`` in the sensor's frame."""
         self.remove(key)
         drawn = _Drawn(np.ascontiguousarray(points, dtype=np.float32), T_map_base.as_array())
-        if self._draw(drawn, 1):
+        if self._draw(key, drawn, 1):
             self._scans[key] = drawn
 
     def remove(self, key: int) -> None:
         """Remove a scan, if it is there."""
         drawn = self._scans.pop(key, None)
         if drawn is not None:
-            self._draw(drawn, -1)
+            self._draw(key, drawn, -1)
 
     def move(self, poses: Mapping[int, Pose2]) -> int:
         """Draw again the scans whose pose moved by half a cell or more; returns how many those were."""
@@ -70,15 +75,17 @@ class MapRaster:
         for key, T_map_base in poses.items():
             drawn = self._scans.get(key)
             if drawn is not None and self._moved(drawn.pose, T_map_base):
-                self._draw(drawn, -1)
+                self._draw(key, drawn, -1)
                 drawn.pose = T_map_base.as_array()
-                self._draw(drawn, 1)
+                self._draw(key, drawn, 1)
                 moved += 1
         return moved
 
     def grid(self) -> OccupancyGrid:
         """The current map, cropped to the observed part; cells that no beam reached are NaN."""
-        hits, misses = self._counts[..., 0], self._counts[..., 1]
+        hits, misses, since = self._counts[..., 0], self._counts[..., 1], self._counts[..., 3]
+        is_gone = (since >= _GONE_SCANS) & (since >= _GONE_SHARE * hits)
+        hits = np.where(is_gone, 0, hits)
         seen = (hits > 0) | (misses > 0)
         rows, columns = np.flatnonzero(seen.any(axis=1)), np.flatnonzero(seen.any(axis=0))
         if not rows.size:
@@ -100,7 +107,7 @@ class MapRaster:
         way = math.hypot(T_map_base.x - before[0], T_map_base.y - before[1]) + turn * _LEVER_M
         return way >= 0.5 * self.config.resolution_m
 
-    def _draw(self, drawn: _Drawn, sign: int) -> bool:
+    def _draw(self, key: int, drawn: _Drawn, sign: int) -> bool:
         """Add a scan to the counts (sign 1) or subtract it (-1); false if the grid would become too large."""
         c, s = math.cos(drawn.pose[2]), math.sin(drawn.pose[2])
         ends = drawn.points.astype(np.float64) @ np.array([[c, s], [-s, c]]) + drawn.pose[:2]  # (N, 2)
@@ -112,7 +119,7 @@ class MapRaster:
             return False
         self._stamp += 1
         start = drawn.pose[:2] / cells_m - self._corner
-        _cast(self._counts, self._mark, self._stamp, start, ends / cells_m - self._corner, sign)
+        _cast(self._counts, self._mark, self._stamp, start, ends / cells_m - self._corner, sign, key + 1)
         return True
 
     def _grow(self, low: Array, high: Array) -> bool:
@@ -129,7 +136,7 @@ class MapRaster:
         if np.prod(high - low + 1) > _MOST_CELLS:
             return False
         corner, size = low.astype(np.int64), (high - low + 1).astype(np.int64)
-        counts = np.zeros((size[1], size[0], 2), dtype=np.int32)
+        counts = np.zeros((size[1], size[0], 4), dtype=np.int32)
         if self._mark.size:
             x, y = self._corner - corner
             counts[y : y + height, x : x + width] = self._counts
@@ -162,24 +169,31 @@ def echoes(scan: Scan, range_max_m: float, twist: Array | None = None) -> Array:
     points = np.asarray(ranges[good, None] * np.stack([np.cos(angles), np.sin(angles)], axis=-1))
     if twist is None or not scan.time_increment_s:
         return points
+    twist = twist if scan.turned_rad is None else twist * np.array([1.0, 1.0, 0.0])  # turns are taken out already
     moved = geometry.exp(np.flatnonzero(good)[:, None] * scan.time_increment_s * twist)  # (N, 3)
     return geometry.apply(moved, points[:, None])[:, 0]
 
 
 @kernel
-def _cast(counts: Counts, mark: Counts, stamp: int, start: Array, ends: Array, sign: int) -> None:
+def _cast(counts: Counts, mark: Counts, stamp: int, start: Array, ends: Array, sign: int, when: int) -> None:
     """Count echoes, then the cells between the sensor and each echo; each cell once per scan, echoes first."""
     for n in range(len(ends)):
         x, y = int(np.floor(ends[n, 0])), int(np.floor(ends[n, 1]))
         if mark[y, x] != stamp:
             mark[y, x] = stamp
             counts[y, x, 0] += sign
+            if sign > 0 and when >= counts[y, x, 2]:
+                counts[y, x, 2], counts[y, x, 3] = when, 0
+            elif sign < 0 and when == counts[y, x, 2]:  # the echo before it is not known: forget nothing
+                counts[y, x, 2], counts[y, x, 3] = 0, 0
     for n in range(len(ends)):
-        _cast_one(counts, mark, stamp, start[0], start[1], ends[n, 0], ends[n, 1], sign)
+        _cast_one(counts, mark, stamp, start[0], start[1], ends[n, 0], ends[n, 1], sign, when)
 
 
 @kernel
-def _cast_one(counts: Counts, mark: Counts, stamp: int, x0: float, y0: float, x1: float, y1: float, sign: int) -> None:
+def _cast_one(
+    counts: Counts, mark: Counts, stamp: int, x0: float, y0: float, x1: float, y1: float, sign: int, when: int
+) -> None:
     """All cells a beam crosses, in order (Amanatides and Woo)."""
     x, y = int(np.floor(x0)), int(np.floor(y0))
     last_x, last_y = int(np.floor(x1)), int(np.floor(y1))
@@ -193,6 +207,8 @@ def _cast_one(counts: Counts, mark: Counts, stamp: int, x0: float, y0: float, x1
         if mark[y, x] != stamp:
             mark[y, x] = stamp
             counts[y, x, 1] += sign
+            if when > counts[y, x, 2]:
+                counts[y, x, 3] = max(0, counts[y, x, 3] + sign)
         if next_x < next_y:
             x += step_x
             next_x += per_x

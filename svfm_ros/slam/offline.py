@@ -9,12 +9,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from svfm_ros.config.slam_config import RasterConfig, SlamConfig
+from svfm_ros.slam.body.motion_sensors import MotionSensors
 from svfm_ros.slam.localise import Localiser
 from svfm_ros.slam.occupancy import MapRaster, echoes
 from svfm_ros.slam.slam import Slam
-from svfm_ros.slam.trajectory import Trajectory
-from svfm_ros.slam.tum_file import twists
-from svfm_ros.types import OccupancyGrid, Pose2, Scan
+from svfm_ros.slam.trajectory import Trajectory, twists
+from svfm_ros.types import ImuReading, OccupancyGrid, OdometryReading, Pose2, Scan
 
 __all__ = ["DrawnLoop", "SlamRun", "draw_grid", "run_slam", "seen_points"]
 
@@ -45,6 +45,16 @@ class SlamRun:
     finish_s: float
     reasons: dict[str, int] = field(default_factory=dict)  # why scans were not placed, and how many
     covariance: dict[int, Array] = field(default_factory=dict)  # (3, 3) of the pose of each placed scan, by its stamp
+    sensors: MotionSensors = field(default_factory=MotionSensors)
+
+    def scans_used(self, messages: Iterable[Scan | ImuReading | OdometryReading]) -> Iterator[Scan]:
+        """The scans as SLAM used them: levelled and without turns, by the sensors as they are known at the end."""
+        sensors = self.sensors.again()
+        for message in messages:
+            if isinstance(message, Scan):
+                yield sensors.prepare(message)
+            else:
+                sensors.add(message)
 
     @property
     def wall_s(self) -> float:
@@ -53,25 +63,31 @@ class SlamRun:
 
 
 def run_slam(
-    scans: Iterable[Scan],
+    messages: Iterable[Scan | ImuReading | OdometryReading],
     config: SlamConfig | None = None,
     on_scan: Callable[[Scan, float], None] | None = None,
     slam: Slam | Localiser | None = None,
 ) -> SlamRun:
     """SLAM over all scans; ``on_scan(scan, seconds so far)`` is called after each.
 
-    ``slam`` may be passed in, also a localiser.
+    Readings of an IMU and of odometry, in the order of their arrival, are used as hints. ``slam`` may be passed in,
+    also a localiser.
     """
     slam = slam or Slam(config)
+    sensors = MotionSensors(slam.config)
     seconds: list[float] = []
     live_ns: list[int] = []
     live: list[Array] = []
     reasons: dict[str, int] = {}
     covariance: dict[int, Array] = {}
     spent = 0.0
-    for scan in scans:
+    for scan in messages:
+        if not isinstance(scan, Scan):
+            sensors.add(scan)
+            continue
         begin = time.perf_counter()
-        update = slam.add_scan(scan)
+        update = slam.add_scan(sensors.prepare(scan), sensors)
+        sensors.check(update)
         seconds.append(time.perf_counter() - begin)
         spent += seconds[-1]
         if update.match is not None or not live:
@@ -89,7 +105,7 @@ def run_slam(
     live_trajectory = Trajectory(np.array(live_ns, dtype=np.int64), np.array(live).reshape(-1, 3))
     counters = {name: int(n) for name, n in slam.counters.items()}
     timing = (np.array(seconds), finish_s)
-    return SlamRun(slam.trajectory(), live_trajectory, _loops(slam), counters, *timing, reasons, covariance)
+    return SlamRun(slam.trajectory(), live_trajectory, _loops(slam), counters, *timing, reasons, covariance, sensors)
 
 
 def draw_grid(scans: Iterable[Scan], trajectory: Trajectory, config: RasterConfig | None = None) -> OccupancyGrid:

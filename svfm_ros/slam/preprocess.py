@@ -1,6 +1,6 @@
 """From a raw scan to a cloud: range gates, motion undistortion, surface normals, thinning along the contour."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,6 +18,8 @@ _NORMAL_RADIUS_M = 0.12
 GRAZING = 0.5  # length of a normal estimated from beams far apart; others have length 1
 _GRAZING_M, _GRAZING_SPREAD_M = 4.0, 0.02
 _GAP_M, _WIDEST_GAP_M = 0.08, 2.0  # gaps on a wall are filled to the first, if not wider than the second
+_NO_TURNS = np.empty(0)
+_ALONG = np.array([1.0, 1.0, 0.0])  # a twist without its turn
 _FLATNESS = 0.15  # least over greatest spread of the neighbours; above it the points form no line
 
 
@@ -31,6 +33,7 @@ class Cloud:
     points: Array  # (N, 2)
     normals: Array  # (N, 2)
     times_s: Array  # (N,)
+    is_turn_measured: bool = False  # turns during the sweep are taken out already: only translation is left
 
     def __len__(self) -> int:
         return len(self.points)
@@ -38,25 +41,30 @@ class Cloud:
 
 def cloud_from_scan(scan: Scan, twist: Array, config: SlamConfig) -> Cloud:
     """Gate, undistort by the motion ``twist`` (3,) (vx, vy, omega per second, sensor's axes), find normals, thin."""
+    turned = _NO_TURNS if scan.turned_rad is None else scan.turned_rad
+    twist = twist if scan.turned_rad is None else twist * _ALONG
     low = max(float(scan.range_min), config.range_min_m)
     high = min(float(scan.range_max) * 0.999, config.range_max_m)
     ranges = np.asarray(scan.ranges, dtype=np.float64).ravel()
     points, times_s, spacing = _to_points(
-        ranges, scan.angle_min, scan.angle_step, low, high, scan.time_increment_s, twist
+        ranges, scan.angle_min, scan.angle_step, low, high, scan.time_increment_s, twist, turned
     )
     normals = _normals(points, spacing)
-    return Cloud(*_thin(points, normals, times_s, config.thinning_m, config.max_points))
+    thin = _thin(points, normals, times_s, config.thinning_m, config.max_points)
+    return Cloud(*thin, is_turn_measured=scan.turned_rad is not None)
 
 
 def filled(cloud: Cloud) -> Cloud:
     """The cloud with points put between neighbours on one wall, where a coarse scan leaves wide gaps."""
-    return Cloud(*_fill(cloud.points, cloud.normals, cloud.times_s, _GAP_M, _WIDEST_GAP_M))
+    return Cloud(*_fill(cloud.points, cloud.normals, cloud.times_s, _GAP_M, _WIDEST_GAP_M), cloud.is_turn_measured)
 
 
 def undistorted(cloud: Cloud, old_twist: Array, new_twist: Array) -> Cloud:
     """The same cloud, had the sensor moved by another twist during the sweep; normals are turned along."""
+    if cloud.is_turn_measured:
+        old_twist, new_twist = old_twist * _ALONG, new_twist * _ALONG
     points, normals = _re_undistort(cloud.points, cloud.normals, cloud.times_s, old_twist, new_twist)
-    return Cloud(points, normals, cloud.times_s)
+    return replace(cloud, points=points, normals=normals)
 
 
 @kernel
@@ -74,7 +82,14 @@ def _carry(x: float, y: float, vx: float, vy: float, omega: float, t: float) -> 
 
 @kernel
 def _to_points(
-    ranges: Array, angle_min: float, angle_step: float, low: float, high: float, beam_s: float, twist: Array
+    ranges: Array,
+    angle_min: float,
+    angle_step: float,
+    low: float,
+    high: float,
+    beam_s: float,
+    twist: Array,
+    turned: Array,
 ) -> tuple[Array, Array, Array]:
     n = len(ranges)
     points, times, spacing = np.empty((n, 2)), np.empty(n), np.empty(n)
@@ -84,6 +99,8 @@ def _to_points(
         if not (r >= low and r <= high):  # NaN fails both
             continue
         a, t = angle_min + angle_step * i, beam_s * i
+        if len(turned):
+            a += turned[i]
         points[m, 0], points[m, 1] = _carry(r * np.cos(a), r * np.sin(a), twist[0], twist[1], twist[2], t)
         times[m], spacing[m] = t, r * abs(angle_step)
         m += 1

@@ -18,6 +18,7 @@ __all__ = ["ScanGate"]
 _LONG_GAP_S = 2.0
 _LONGEST_SWEEP_S = 10.0
 _BREAK_S = 10.0  # the sensor may be elsewhere after a longer pause or step of the clock
+_BACK_S = 1.0  # and after a step back: perhaps a recording began again
 _DEFAULT_PERIOD_S = 0.1
 _PERIODS = 15  # intervals that the usual one is the median of
 _FAULTY_SCANS = 20  # after a stamp that went back, so many further ones are suspect
@@ -67,7 +68,7 @@ class ScanGate:
         measured_s = (stamp_ns - self._last_ns) / NS_PER_S
         usual_s = float(np.median(self._periods_s)) if self._periods_s else _DEFAULT_PERIOD_S
         self._suspect = max(0, self._suspect - 1)
-        self.stepped = abs(measured_s) > max(_BREAK_S, _SUSPECT_PERIODS * usual_s)
+        self.stepped = measured_s < -_BACK_S or measured_s > max(_BREAK_S, _SUSPECT_PERIODS * usual_s)
         if measured_s > 0.0 and not (self._suspect and measured_s > _SUSPECT_PERIODS * usual_s):
             self._periods_s.append(measured_s)
             return stamp_ns - self._last_ns, ""

@@ -14,17 +14,24 @@ from numpy.typing import NDArray
 from svfm_ros import geometry
 from svfm_ros.clock import NS_PER_S
 from svfm_ros.config.slam_config import SlamConfig
-from svfm_ros.slam.backend import Backend, GraphRecord
-from svfm_ros.slam.keyframes import Keyframes, KeyframeView, MapView, Pool
+from svfm_ros.slam.backend import Backend, Correction, GraphRecord, Loop
+from svfm_ros.slam.keyframes import (
+    Keyframes,
+    KeyframeView,
+    MapView,
+    Pool,
+    familiar_keyframe,
+    needs_keyframe,
+    relocalisation_constraint,
+)
 from svfm_ros.slam.loops.loop_candidates import LoopQuery
 from svfm_ros.slam.loops.relocalise import LastPose, Relocaliser
 from svfm_ros.slam.loops.submap import Submaps, SubmapSpan
-from svfm_ros.slam.mapper import Correction, Loop
-from svfm_ros.slam.matching.local_map import LocalMap, build_local_map, build_whole_map, merged_cloud
+from svfm_ros.slam.matching.keyframe_group import KeyframeGroup
+from svfm_ros.slam.matching.local_map import LocalMap, build_local_map, build_whole_map
 from svfm_ros.slam.matching.pose_covariance import is_break, step_information, turned, worst_variances
-from svfm_ros.slam.motion_model import MotionHint
+from svfm_ros.slam.motion_model import MotionSource
 from svfm_ros.slam.preprocess import Cloud, cloud_from_scan
-from svfm_ros.slam.reference_keyframe import familiar_keyframe, needs_keyframe, relocalisation_constraint
 from svfm_ros.slam.scan_gate import ScanGate
 from svfm_ros.slam.state_file import SlamState
 from svfm_ros.slam.tracker import Tracker
@@ -37,11 +44,11 @@ Array = NDArray[np.float64]
 
 _FEWEST_POINTS = 20
 _LOCAL_REACH_M = 25.0
-_RECENT_CELL_M = 0.1
 _FREE = 15  # free space of the local map is drawn from this many of its newest keyframes
 _ODOMETRY_FLOOR = np.array([0.01, 0.01, 0.002])  # least standard deviations of a step: m, m, rad
 _FEWEST_KEYFRAMES = 3  # of a loop query
 _RELOCALISE_M = 15.0  # path length after which relocalisation is given up
+_MOST_QUERIES = 40  # along a piece that is searched for at the end
 _UNKNOWN_SPREAD = np.array([100.0, 100.0, 10.0])  # m, m, rad
 _LOST_SCANS, _LOST_S = 3, 1.0  # after so many lost scans and so long, a new chain begins
 
@@ -110,7 +117,7 @@ class Slam:
             loops=self.loops,
         )
 
-    def add_scan(self, scan: Scan, hint: MotionHint | None = None) -> SlamUpdate:
+    def add_scan(self, scan: Scan, motion: MotionSource | None = None) -> SlamUpdate:
         """Localise and map one scan; bad data is rejected with a reason, never with an exception."""
         self.counters["scans"] += 1
         correction = self._correct()
@@ -123,11 +130,14 @@ class Slam:
             return self._rejected(scan, f"only {len(cloud)} usable points in {len(scan.ranges)} beams", correction)
         note = self._gate.passed(scan)
         if self._relocaliser is not None:
-            return self._relocalise(self._relocaliser, scan, cloud, hint)
+            return self._relocalise(self._relocaliser, scan, cloud, motion)
         if self._local is None:
             return self._begin(scan, cloud, note)
         previous, gap_s = self.pose, (self._gate.elapsed_ns - self._placed_ns) / NS_PER_S
-        tracked = self._tracker.track(cloud, self._local, previous, gap_s, hint)
+        hint = motion.between(self._history.last_ns, scan.stamp_ns) if motion is not None else None
+        tracked = self._tracker.track(
+            cloud, self._local, previous, gap_s, hint, lambda twist: cloud_from_scan(scan, twist, self.config)
+        )
         if self._tracker.is_lost(tracked, self._gate.stepped):
             return self._handle_loss(scan, cloud, tracked.match, gap_s, correction)
         self._tracker.accept(tracked.match, previous, gap_s)
@@ -149,8 +159,19 @@ class Slam:
         self._submit(self._newest_query(), must_optimise=True)
         self._backend.close()
         self._correct()
+        self._join_pieces()
         self.counters["pieces_left_out"] = len(np.unique(self._keyframes.pieces)) - 1
         self.counters["scans_in_pieces_left_out"] = len(self._history) - len(self.trajectory())
+
+    def _join_pieces(self) -> None:
+        """Search for the pieces that are still apart, from all along them."""
+        for piece in np.unique(self._keyframes.pieces).tolist():
+            members = np.flatnonzero(self._keyframes.pieces == piece)  # empty once it was joined
+            for k in members[:: max(self.config.loop_every, len(members) // _MOST_QUERIES)].tolist():
+                query = None if self._keyframes.in_largest_piece[k] else self._query_until(k)
+                if query is not None:
+                    self._submit(query)
+                    self._correct()
 
     def trajectory(self) -> Trajectory:
         """Optimised poses of all scans in the largest piece of the map."""
@@ -158,16 +179,20 @@ class Slam:
             return Trajectory(np.empty(0, dtype=np.int64), np.empty((0, 3)))
         return self._history.trajectory(self._keyframes.poses, self._keyframes.in_largest_piece)
 
+    def forget_trajectory(self) -> None:
+        """Forget all scans but the newest; the map stays."""
+        self._history.forget_all_but_last()
+
     def keyframes(self) -> list[KeyframeView]:
         """Keyframes of the largest piece of the map, with optimised poses and points."""
         return [self._keyframes.view(int(k)) for k in np.flatnonzero(self._keyframes.in_largest_piece)]
 
-    def recent_cloud(self, most: int) -> Cloud:
-        """The points of the newest keyframes of the chain as one cloud in the frame of the newest scan."""
+    def recent_keyframes(self, most: int) -> KeyframeGroup:
+        """The newest keyframes of the chain, in the frame of the newest scan."""
         newest = len(self._keyframes) - 1
         first = max(newest + 1 - most, self._keyframes.chain_start(newest))
-        ids, here = np.arange(first, newest + 1), geometry.relative(self.pose.as_array(), self._keyframes.poses)
-        return merged_cloud(self._keyframes.pool, here, ids, np.zeros(2), self.config.range_max_m, _RECENT_CELL_M)
+        ids = np.arange(first, newest + 1)
+        return KeyframeGroup.around(self._keyframes.pool, ids, self._keyframes.poses, self.pose.as_array())
 
     def walked_m(self) -> float:
         """Path length of the current chain in metres."""
@@ -198,9 +223,11 @@ class Slam:
     def _from_reference(self, pose: Pose2) -> Pose2:
         return Pose2.from_array(self._keyframes.poses[self._reference]).inverse() @ pose
 
-    def _relocalise(self, relocaliser: Relocaliser, scan: Scan, cloud: Cloud, hint: MotionHint | None) -> SlamUpdate:
+    def _relocalise(
+        self, relocaliser: Relocaliser, scan: Scan, cloud: Cloud, motion: MotionSource | None
+    ) -> SlamUpdate:
         """After a restart: find the pose in the saved map, or give up and begin a new chain."""
-        found, reason = relocaliser.add_scan(scan, hint)
+        found, reason = relocaliser.add_scan(scan, motion)
         if found is None and relocaliser.walked_m < _RELOCALISE_M:
             self.counters["relocalising"] += 1
             return self._rejected(scan, reason, None)
@@ -247,8 +274,7 @@ class Slam:
     def _set_reference(self, k: int) -> None:
         """Make keyframe k the reference and build the local map around it."""
         config, self._reference = self.config, k
-        walk_m = config.local_keyframes * config.keyframe_distance_m
-        self._near = self._keyframes.near(k, config.local_keyframes, walk_m, _LOCAL_REACH_M)
+        self._near = self._keyframes.near(k, config.local_keyframes, _LOCAL_REACH_M)
         poses = self._keyframes.poses
         self._local = build_local_map(
             self._keyframes.pool, poses, self._near, poses[k], _LOCAL_REACH_M, self._near[-_FREE:]
@@ -260,6 +286,8 @@ class Slam:
         """A scan that does not match has no pose; after several of them a new chain begins."""
         self.counters["lost"] += 1
         self._tracker.mark_lost(gap_s)
+        if self._gate.stepped:  # a later scan, searched for ever farther, would match some look-alike
+            return self._begin_chain(scan, cloud, "elsewhere after a break of the recording", correction)
         if self._tracker.lost_scans < _LOST_SCANS or gap_s < _LOST_S:
             reason = f"lost: only {match.inlier_ratio:.0%} of the scan lies on the map"
             return self._rejected(scan, reason, correction)
@@ -282,11 +310,16 @@ class Slam:
 
     def _newest_query(self) -> LoopQuery | None:
         """The newest keyframes of the chain; None while they are too few or too close together."""
-        k, progress, group = len(self._keyframes) - 1, self._keyframes.progress, self.config.loop_group
+        return self._query_until(len(self._keyframes) - 1)
+
+    def _query_until(self, k: int) -> LoopQuery | None:
+        """Keyframes of one chain up to k; None where they are too few or too close together."""
+        progress, group = self._keyframes.progress, self.config.loop_group
         first = int(np.searchsorted(progress, progress[k] - group, side="right"))
         first = max(min(first, k + 1 - _FEWEST_KEYFRAMES), self._keyframes.chain_start(k))
         enough = k + 1 - first >= _FEWEST_KEYFRAMES and progress[k] - progress[first] >= group / 2.0
-        return LoopQuery(first, k + 1, self._near) if enough and self.config.loop_every else None
+        near = self._near if k == len(self._keyframes) - 1 else np.arange(first, k + 1)
+        return LoopQuery(first, k + 1, near) if enough and self.config.loop_every else None
 
     def _submit(self, query: LoopQuery | None, must_optimise: bool = False) -> None:
         self._backend.submit(self._record.next_job(self._keyframes.snapshot(), query, must_optimise))

@@ -17,8 +17,8 @@ from numpy.typing import NDArray
 
 from svfm_ros.atomic_files import write_whole
 from svfm_ros.errors import DataError
+from svfm_ros.slam.backend import Loop
 from svfm_ros.slam.loops.submap import SubmapSpan
-from svfm_ros.slam.mapper import Loop
 from svfm_ros.types import Constraint, Pose2
 
 __all__ = ["SlamState", "read_state", "write_state"]

@@ -73,7 +73,7 @@ class BagWriter:
         from rosbags.rosbag2 import StoragePlugin, Writer
 
         plugin = StoragePlugin.MCAP if self._storage == "mcap" else StoragePlugin.SQLITE3
-        # The files inside are named after the folder, so it bears its final name already, within a passing one.
+        # The files inside are named after the folder, so it has its final name at once, inside a temporary folder.
         self._part.mkdir(parents=True)
         self._writer = Writer(self._part / self.path.name, version=9, storage_plugin=plugin)
         self._writer.open()

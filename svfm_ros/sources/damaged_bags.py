@@ -1,7 +1,7 @@
 """Messages out of damaged bags, read from front to back without their index.
 
 A recorder that was killed leaves a bag without an index; disks and old converters leave worse. The messages
-themselves sit in chunks, which can be read one after another. Whatever cannot be read is skipped and said.
+themselves sit in chunks, which can be read one after another. What cannot be read is skipped and reported.
 """
 
 import bz2
@@ -10,10 +10,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from svfm_ros.atomic_files import check_regular
 from svfm_ros.errors import DataError
 from svfm_ros.sources.scan_source import Warn
 
-__all__ = ["RawMessage", "mcap_messages", "rosbag1_messages"]
+__all__ = ["RawMessage", "check_bag_files", "mcap_messages", "rosbag1_messages"]
 
 BAG1_MAGIC = b"#ROSBAG V2.0\n"
 MCAP_MAGIC = b"\x89MCAP0\r\n"
@@ -45,6 +46,13 @@ class _Record:
     @property
     def op(self) -> int:
         return self.header.get("op", b"\0")[0]
+
+
+def check_bag_files(path: Path) -> None:
+    """Refuse a bag, a folder or a file, with a pipe or a device among its files: reading it would never end."""
+    for part in path.iterdir() if path.is_dir() else [path]:
+        if not part.is_dir():
+            check_regular(part)
 
 
 def rosbag1_messages(path: Path, warn: Warn) -> Iterator[RawMessage]:

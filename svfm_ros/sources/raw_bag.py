@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from svfm_ros.errors import DataError, UsageError
-from svfm_ros.sources.damaged_bags import RawMessage, mcap_messages
+from svfm_ros.sources.damaged_bags import RawMessage, check_bag_files, mcap_messages
 
 __all__ = ["RawBag", "RecordedTopic", "open_raw_bag"]
 
@@ -56,6 +56,7 @@ def open_raw_bag(path: Path, warn: Warn) -> RawBag:
         raise UsageError(f"expected a bag, but {path} does not exist")
     if path.suffix == ".bag":
         raise DataError(f"{path} is a ROS 1 bag; `rosbags-convert --src {path} --dst OUT` makes a rosbag2 of it")
+    check_bag_files(path)
     try:
         bag = _open_intact(path)
     # rosbags reports damage with its own errors, failed assertions and errors of sqlite, mcap and lz4.

@@ -15,8 +15,7 @@ import numpy as np
 
 from svfm_ros.clock import NS_PER_S
 from svfm_ros.errors import DataError
-from svfm_ros.sources.scan_source import ScanSource, Warn
-from svfm_ros.sources.text_file import read_bytes
+from svfm_ros.sources.scan_source import ScanSource, Warn, read_bytes
 from svfm_ros.types import Scan
 
 __all__ = ["SYNTHETIC_PERIOD_S", "looks_like_rawlog", "open_rawlog"]

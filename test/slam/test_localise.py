@@ -4,11 +4,11 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from flats import FLAT, OTHER, grid_of, scan_at, scans_along, walk
+from flats import FLAT, OTHER, grid_of, polygon, scan_at, scans_along, walk, wall
 
 from svfm_ros.errors import DataError
 from svfm_ros.slam.localise import Localiser
-from svfm_ros.slam.matching.grid_map import local_map_from_grid
+from svfm_ros.slam.matching.local_map import local_map_from_grid
 from svfm_ros.types import OccupancyGrid, Pose2, SlamUpdate
 
 TOUR = walk((1.5, 1.2), (2.8, 3.2), (5.2, 3.2), (5.4, 1.5))
@@ -58,6 +58,19 @@ def test_the_first_steps_give_the_place_and_it_is_kept(flat: OccupancyGrid, turn
     assert np.sqrt(np.diag(updates[0].covariance))[0] > 10.0  # while the place is not known
 
 
+def test_a_pose_that_someone_gives_is_tried_first_and_a_wrong_one_is_left(flat: OccupancyGrid) -> None:
+    scans = list(scans_along(FLAT, TOUR))
+    told = Localiser(flat)
+    told.start_near(Pose2.from_array(TOUR[0] + np.array([0.2, -0.15, 0.1])))
+    first = told.add_scan(scans[0])
+    assert first.match is not None
+    assert off(first, TOUR[0])[0] < 0.05
+    wrong = Localiser(flat)
+    wrong.start_near(Pose2(7.0, 3.5, 2.0))
+    updates = [wrong.add_scan(scan) for scan in scans]
+    assert off(updates[-1], TOUR[-1])[0] < 0.05
+
+
 def test_a_turned_map_gives_poses_in_its_frame() -> None:
     grid = grid_of(FLAT)
     # The same cells under another corner: the whole map is turned and shifted.
@@ -78,6 +91,26 @@ def test_in_another_flat_no_place_is_claimed(flat: OccupancyGrid) -> None:
     assert all(u.match is None for u in updates)
     assert not localiser.is_placed
     assert "not known" in updates[-1].reason
+
+
+def test_where_the_map_does_not_match_the_pose_goes_on_by_odometry(flat: OccupancyGrid) -> None:
+    """A room full of boxes that the map does not have: most of what is seen is new, for ten seconds."""
+    boxes = [
+        polygon((x, y), (x + 0.5, y), (x + 0.5, y + 0.4), (x, y + 0.4)) for x in (4.3, 6.0, 7.6) for y in (0.2, 1.9)
+    ]
+    screens = [
+        wall(4.3, 3.75, 8.8, 3.6),
+        wall(4.25, 0.1, 4.35, 2.5),
+        wall(8.7, 0.2, 8.6, 3.5),
+        wall(4.3, 0.15, 8.7, 0.3),
+    ]
+    poses = walk((1.5, 1.2), (2.8, 3.2), (5.2, 3.0), (5.4, 1.5), (7.2, 1.6), (5.4, 1.4), (5.2, 3.0), (2.8, 3.2))
+    localiser = Localiser(flat)
+    updates = [localiser.add_scan(s) for s in scans_along(np.concatenate([FLAT, *boxes, *screens]), poses)]
+    placed = np.array([u.match is not None for u in updates])
+    assert localiser.counters["propagated"] > 0
+    assert placed[np.argmax(placed) :].all()
+    assert max(off(u, p)[0] for u, p in zip(updates, poses, strict=True) if u.match is not None) < 0.3
 
 
 def test_a_kidnapped_sensor_is_found_again(flat: OccupancyGrid) -> None:

@@ -7,6 +7,7 @@ from flats import CORRIDOR, FLAT, scan_at, scans_along, walk
 from svfm_ros import geometry
 from svfm_ros.config.slam_config import SlamConfig
 from svfm_ros.slam.keyframes import Keyframes
+from svfm_ros.slam.matching.correlative import Window, search, search_blocks, search_sectors, thinned
 from svfm_ros.slam.matching.local_map import LocalMap, build_local_map
 from svfm_ros.slam.matching.pose_covariance import covariance_of
 from svfm_ros.slam.matching.scan_matcher import Guess, match_scan, with_ambiguity
@@ -109,3 +110,21 @@ def test_a_fast_turn_is_followed() -> None:
     error = absolute_error(slam.trajectory().poses, np.concatenate([turns, after]))
     assert error.worst_m < 0.05
     assert error.rmse_deg < 0.7  # the first sweep of the turn is bent, and nobody knew
+
+
+def test_a_search_by_blocks_finds_what_searches_of_each_part_find(flat: LocalMap) -> None:
+    """The best poses of all sectors and blocks, against searching every sector by itself."""
+    cloud = cloud_at(FLAT, np.array([2.0, 1.5, 0.4]))
+    points, window = thinned(cloud.points, 60), Window(Pose2(2.2, 1.4, 0.3), 1.0, 1.2)
+    best = search(flat.pyramid, points, window)
+    assert best is not None
+    sectors = search_sectors(flat.pyramid, points, window, 4)
+    blocks = search_blocks(flat.pyramid, points, window, 4, 0.0, np.inf, 6)
+    assert sectors[0] == blocks[0] == best
+    assert [b.score for b in blocks] == sorted((b.score for b in blocks), reverse=True)
+    assert len(blocks) == 6
+    every = search_blocks(flat.pyramid, points, window, 4, 0.0, np.inf, 10**6)
+    assert [b.score for b in blocks] == pytest.approx([b.score for b in every[:6]])
+    assert {s.score for s in sectors} <= {b.score for b in every}
+    near = search_sectors(flat.pyramid, points, window, 4, margin=0.1)
+    assert near == [s for s in sectors if s.score > best.score - 0.1]

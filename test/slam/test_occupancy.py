@@ -1,5 +1,7 @@
 """The occupancy grid, on rooms whose walls are known."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -96,6 +98,39 @@ def test_someone_who_passed_by_does_not_stay_in_the_map() -> None:
         raster.put(k, pose, scan_at(pose))
     raster.put_points(50, Pose2(-2.0, 0.0, 0.0), np.array([[2.0, 0.0], [2.0, 0.05]]))
     assert cell(raster.grid(), 0.02, 0.02) < 0.25
+
+
+def behind_a_door(pose: Pose2, is_shut: bool) -> Scan:
+    """The empty room, with a door across it at x = 1 that is shut or open."""
+    scan = scan_at(pose)
+    directions = np.cos(scan.angles() + pose.theta)
+    with np.errstate(divide="ignore"):
+        to_door = np.where(directions > 0, (1.0 - pose.x) / directions, np.inf)
+    return replace(scan, ranges=np.minimum(scan.ranges, to_door).astype(np.float32)) if is_shut else scan
+
+
+@pytest.mark.parametrize(("scans_shut", "scans_open"), [(30, 16), (100, 55)])
+def test_a_door_that_was_shut_is_no_wall_when_it_is_open(scans_shut: int, scans_open: int) -> None:
+    pose, raster = Pose2(-1.0, 0.2, 0.3), MapRaster(RasterConfig(resolution_m=0.05))
+    for k in range(scans_shut):
+        raster.put(k, pose, behind_a_door(pose, is_shut=True))
+    assert cell(raster.grid(), 1.01, 0.2) > 0.9
+    for k in range(scans_shut, scans_shut + scans_open):
+        raster.put(k, pose, behind_a_door(pose, is_shut=False))
+    grid = raster.grid()
+    for y in (-0.5, 0.2, 0.9):
+        assert max(cell(grid, 1.01, y), cell(grid, 0.98, y)) < 0.2
+    assert cell(grid, 3.01, 0.2) > 0.9
+    for k in range(1000, 1010):  # and shut again
+        raster.put(k, pose, behind_a_door(pose, is_shut=True))
+    assert cell(raster.grid(), 1.01, 0.2) > 0.9
+
+
+def test_a_wall_that_someone_stands_in_front_of_stays() -> None:
+    pose, raster = Pose2(-1.0, 0.2, 0.3), MapRaster(RasterConfig(resolution_m=0.05))
+    for k in range(60):
+        raster.put(k, pose, behind_a_door(pose, is_shut=k >= 20))
+    assert cell(raster.grid(), 3.01, 0.2) > 0.9
 
 
 def test_scans_without_echoes_draw_nothing() -> None:

@@ -8,9 +8,9 @@ import pytest
 
 from svfm_ros.cli.main import main
 from svfm_ros.mapio import load_map
+from svfm_ros.slam.trajectory import load_tum
 from svfm_ros.slam.trajectory_metrics import absolute_error
-from svfm_ros.slam.tum_file import load_tum
-from svfm_ros.sources.npz_scans import save_scans
+from svfm_ros.sources.open_scans import save_scans
 from svfm_ros.types import Pose2, Scan
 
 # An L-shaped room, so that no turn of it looks like another: corners in order.
@@ -82,7 +82,7 @@ def test_bad_input_ends_in_one_sentence(recording: Path, tmp_path: Path, capsys)
         "there is no such file": [str(tmp_path / "nothing.bag"), "--out", str(tmp_path / "out")],
         "cannot write": [str(recording), "--out", str(tmp_path / "file" / "out")],
         "unknown option": [str(recording), "--out", str(tmp_path), "--config", str(tmp_path / "bad.yaml")],
-        "resolution_m": [str(recording), "--out", str(tmp_path), "--resolution", "-1"],
+        "--resolution": [str(recording), "--out", str(tmp_path), "--resolution", "-1"],
         "no map could be made": [str(empty), "--out", str(tmp_path / "out")],
     }
     for sentence, args in cases.items():

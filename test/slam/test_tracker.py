@@ -60,3 +60,11 @@ def test_a_cluttered_hall_without_straight_walls_is_tracked_at_steps_of_a_metre(
     slam.finish()
     assert len(slam.trajectory()) == len(way)
     assert absolute_error(slam.trajectory().poses, way).worst_m < 0.15
+
+
+def test_the_map_changes_with_new_keyframes_only() -> None:
+    slam = Slam(SlamConfig(loop_every=0, keyframe_distance_m=0.3))
+    xs = (1.5, 1.5, 1.6, 1.7, 1.85, 1.95)  # metres; the keyframe after the first is due beyond 1.8
+    scans = [scan_at(FLAT, np.array([x, 1.2, 0.0]), (i + 1) * 10**8) for i, x in enumerate(xs)]  # 0.1 s apart
+    changed = [slam.add_scan(scan).map_changed for scan in scans]
+    assert changed == [True, False, False, False, True, False]

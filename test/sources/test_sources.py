@@ -15,7 +15,7 @@ from rosbags.typesys import Stores, get_typestore
 
 from svfm_ros.errors import DataError, UsageError
 from svfm_ros.sources import open_scans
-from svfm_ros.sources.npz_scans import save_scans
+from svfm_ros.sources.open_scans import save_scans
 from svfm_ros.types import Scan
 
 BEAMS = 7

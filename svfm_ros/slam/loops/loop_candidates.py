@@ -12,8 +12,7 @@ from numpy.typing import NDArray
 from svfm_ros import geometry
 from svfm_ros.config.slam_config import SlamConfig
 from svfm_ros.slam.keyframes import MapView
-from svfm_ros.slam.loops.signatures import signatures, similarity
-from svfm_ros.slam.loops.submap import Submap
+from svfm_ros.slam.loops.submap import Submap, signatures, similarity
 from svfm_ros.slam.matching.scan_matcher import Guess
 from svfm_ros.slam.preprocess import Cloud
 from svfm_ros.types import Pose2
@@ -103,9 +102,9 @@ def similar_candidates(
 
 
 def _old(view: MapView, submaps: tuple[Submap, ...], query: LoopQuery, config: SlamConfig) -> list[Submap]:
-    """Submaps that are older than the local map."""
-    newest = view.progress[query.first] - config.local_keyframes / 2.0
-    return [s for s in submaps if view.progress[s.span.last - 1] < newest]
+    """Submaps that are older than the local map, and all of other pieces."""
+    newest, piece = view.progress[query.first] - config.local_keyframes / 2.0, view.pieces[query.anchor]
+    return [s for s in submaps if view.progress[s.span.last - 1] < newest or view.pieces[s.span.anchor] != piece]
 
 
 def _flat(T_anchor_query: Pose2, reach_m: float, turn_rad: float) -> Guess:

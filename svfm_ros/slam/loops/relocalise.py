@@ -1,7 +1,8 @@
-"""Relocalisation: the pose of the sensor in a large map, from the first steps.
+"""Relocalisation: the pose of the sensor in a large map, at any position and heading, from the first steps.
 
 A single scan is ambiguous between similar rooms. Until the pose is known, odometry-only SLAM builds a small map, which
-is searched for in the large one.
+is searched for in the large one. The best pose is accepted only if enough of the small map lies on the large one, if
+its covariance is small in every direction, and if no other pose scores nearly as well.
 """
 
 import math
@@ -10,14 +11,109 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Protocol
 
-from svfm_ros.clock import NS_PER_S
-from svfm_ros.slam.loops.global_search import GlobalMatch, find_pose
-from svfm_ros.slam.matching.local_map import LocalMap
-from svfm_ros.slam.motion_model import MotionHint
-from svfm_ros.slam.preprocess import Cloud
-from svfm_ros.types import Pose2, Scan, SlamUpdate
+import numpy as np
+from numpy.typing import NDArray
 
-__all__ = ["LastPose", "Relocaliser"]
+from svfm_ros.clock import NS_PER_S
+from svfm_ros.slam.matching.correlative import Fit, Window, search_sectors, thinned
+from svfm_ros.slam.matching.keyframe_group import KeyframeGroup
+from svfm_ros.slam.matching.local_map import LocalMap
+from svfm_ros.slam.matching.pose_covariance import worst_variances
+from svfm_ros.slam.matching.scan_matcher import Guess, refine, with_ambiguity
+from svfm_ros.slam.motion_model import MotionSource
+from svfm_ros.types import MatchResult, Pose2, Scan, SlamUpdate
+
+__all__ = ["GlobalMatch", "LastPose", "Relocaliser", "find_pose"]
+
+Array = NDArray[np.float64]
+
+_POINTS = 150
+_REACH_M = 30.0
+_TILE_M = 5.0  # the map is searched in squares of this size
+_SECTORS = 8
+_MIN_SCORE = 0.5
+_MIN_INLIERS, _MIN_TOTAL = 0.65, 1.2  # in a map of another house the best matches have 0.45 and 0.8
+_PLAUSIBLE_INLIERS, _PLAUSIBLE_TOTAL = 0.55, 1.0
+_SCORE_RANGE = 0.15  # poses that score this much less than the best are refined
+_MARGIN = 0.1  # least difference of the total score to the second best pose
+_MAX_SPREAD_M = 0.15
+_LOOK_M = 2.0  # radius in which other poses with a similar score are looked for
+_DISTINCT_M, _DISTINCT_RAD = 0.6, 0.3
+
+
+@dataclass(frozen=True, slots=True)
+class GlobalMatch:
+    """The best match in a map, and why it is not accepted; empty when it is."""
+
+    match: MatchResult
+    total: float  # coarse score plus share of inliers minus share of blocked beams
+    objection: str
+
+    @property
+    def is_accepted(self) -> bool:
+        """Whether the match is unambiguous."""
+        return not self.objection
+
+    @property
+    def is_plausible(self) -> bool:
+        """Whether the match is good enough to be accepted when further searches agree with it."""
+        return self.match.inlier_ratio >= _PLAUSIBLE_INLIERS and self.total >= _PLAUSIBLE_TOTAL
+
+
+def find_pose(
+    group: KeyframeGroup, target: LocalMap, possible: Callable[[Pose2], bool] = lambda _: True
+) -> GlobalMatch | None:
+    """The best pose of some keyframes among ``possible`` ones; None where no pose reaches the least score."""
+    cloud = group.cloud(_REACH_M)
+    fits = [f for f in _fits(target, thinned(cloud.points, _POINTS)) if possible(f.T_target_source)]
+    if not fits:
+        return None
+    matches = [refine(cloud, target, fit.T_target_source) for fit in fits]
+    totals = np.array(
+        [
+            f.score + m.inlier_ratio - group.blocked_share(target, m.T_target_source)
+            for f, m in zip(fits, matches, strict=True)
+        ]
+    )
+    best = int(np.argmax(totals))
+    pose = matches[best].T_target_source
+    match = with_ambiguity(matches[best], cloud, target, Guess(pose, _LOOK_M, np.pi, _LOOK_M, np.pi), _LOOK_M)
+    elsewhere = [
+        float(t)
+        for m, t in zip(matches, totals, strict=True)
+        if not _same(m.T_target_source, pose, _DISTINCT_M, _DISTINCT_RAD)
+    ]
+    total = float(totals[best])
+    return GlobalMatch(match, total, _objection(match, total, total - max(elsewhere, default=-1.0)))
+
+
+def _objection(match: MatchResult, total: float, margin: float) -> str:
+    spread_m = float(np.sqrt(worst_variances(match.information)[0]))
+    if match.inlier_ratio < _MIN_INLIERS or total < _MIN_TOTAL:
+        return f"only {match.inlier_ratio:.0%} of the points lie on the map at the best pose"
+    if spread_m > _MAX_SPREAD_M:
+        return f"the best pose is known to {spread_m:.2f} m only"
+    if margin < _MARGIN:
+        return "several poses match about as well"
+    return ""
+
+
+def _fits(target: LocalMap, points: Array) -> list[Fit]:
+    """The best pose of each square and each sector of headings, as far as they score nearly as well as the best."""
+    seen = target.pyramid
+    size_m = np.array(seen.levels.shape[:0:-1]) * seen.resolution_m  # width, height
+    tiles = np.maximum(np.ceil(size_m / _TILE_M).astype(int), 1)
+    side_m = size_m / tiles
+    found: list[Fit] = []
+    least = _MIN_SCORE
+    for i in range(int(tiles[0])):
+        for j in range(int(tiles[1])):
+            x, y = seen.origin + (np.array([i, j]) + 0.5) * side_m
+            window = Window(Pose2(float(x), float(y), 0.0), float(side_m.max() / 2.0))
+            found += search_sectors(seen, points, window, _SECTORS, least)
+            least = max([least, *(f.score - _SCORE_RANGE for f in found)])
+    return [f for f in found if f.score >= least]
+
 
 _FIRST_SEARCH_M, _NEXT_SEARCH_M = 0.5, 2.0  # path length before the first search, and at most between searches
 _LEAST_SEARCH_M = 0.25  # path length between two searches at least
@@ -37,11 +133,11 @@ class OdometryMap(Protocol):
     @property
     def pose(self) -> Pose2: ...
 
-    def add_scan(self, scan: Scan, hint: MotionHint | None = None) -> SlamUpdate: ...
+    def add_scan(self, scan: Scan, motion: MotionSource | None = None) -> SlamUpdate: ...
 
     def walked_m(self) -> float: ...
 
-    def recent_cloud(self, most: int) -> Cloud: ...
+    def recent_keyframes(self, most: int) -> KeyframeGroup: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,17 +195,17 @@ class Relocaliser:
         """Size of the small map."""
         return self._own.counters["keyframes"]
 
-    def track(self, scan: Scan, hint: MotionHint | None) -> SlamUpdate:
+    def track(self, scan: Scan, motion: MotionSource | None) -> SlamUpdate:
         """Add a scan to the small map; when it is lost there, a new small map begins."""
-        update = self._own.add_scan(scan, hint)
+        update = self._own.add_scan(scan, motion)
         if self._own.counters["chains_begun"]:
             self.restart()
             update = self._own.add_scan(scan)
         return update
 
-    def add_scan(self, scan: Scan, hint: MotionHint | None) -> tuple[GlobalMatch | None, str]:
+    def add_scan(self, scan: Scan, motion: MotionSource | None) -> tuple[GlobalMatch | None, str]:
         """Track a scan, then search."""
-        return self.search(self.track(scan, hint), scan.stamp_ns)
+        return self.search(self.track(scan, motion), scan.stamp_ns)
 
     def search(self, update: SlamUpdate, stamp_ns: int) -> tuple[GlobalMatch | None, str]:
         """The accepted match of the newest scan in the target's frame, or None and the reason."""
@@ -119,7 +215,7 @@ class Relocaliser:
             return self._near_last_pose(stamp_ns), f"{_NOT_YET}: a few steps are needed"
         since_m = self.walked_m - self._begun_m
         self._search_at_m = self.walked_m + min(max(since_m / 2.0, _LEAST_SEARCH_M), _NEXT_SEARCH_M)
-        found = find_pose(self._own.recent_cloud(_SEARCH_KEYFRAMES), self._target)
+        found = find_pose(self._own.recent_keyframes(_SEARCH_KEYFRAMES), self._target)
         if found is None:
             self._earlier.clear()
             return None, f"{_NOT_YET}: no part of it matches"
@@ -138,11 +234,11 @@ class Relocaliser:
         near = self._near
         if near is None or not near.is_recent(stamp_ns):
             return None
-        cloud = self._own.recent_cloud(_SEARCH_KEYFRAMES)
-        found = find_pose(cloud, self._target, lambda pose: near.could_be(pose, stamp_ns))
+        newest = self._own.recent_keyframes(_SEARCH_KEYFRAMES)
+        found = find_pose(newest, self._target, lambda pose: near.could_be(pose, stamp_ns))
         return found if found is not None and found.is_accepted else None
 
 
-def _same(one: Pose2, other: Pose2) -> bool:
+def _same(one: Pose2, other: Pose2, within_m: float = _SAME_M, within_rad: float = _SAME_RAD) -> bool:
     gap = one.inverse() @ other
-    return math.hypot(gap.x, gap.y) < _SAME_M and abs(gap.theta) < _SAME_RAD
+    return math.hypot(gap.x, gap.y) < within_m and abs(gap.theta) < within_rad

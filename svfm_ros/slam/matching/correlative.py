@@ -21,6 +21,7 @@ __all__ = [
     "ambiguity",
     "pyramid_from_grid",
     "search",
+    "search_blocks",
     "search_sectors",
     "thinned",
 ]
@@ -52,7 +53,6 @@ class Fit:
 
     T_target_source: Pose2
     score: float
-    visited: int  # how many candidate poses were scored
 
 
 def search(pyramid: Pyramid, points: Array, window: Window, min_score: float = 0.0) -> Fit | None:
@@ -61,35 +61,62 @@ def search(pyramid: Pyramid, points: Array, window: Window, min_score: float = 0
     return fits[0] if fits else None
 
 
-def search_sectors(pyramid: Pyramid, points: Array, window: Window, sectors: int, min_score: float = 0.0) -> list[Fit]:
-    """The best pose in each of several sectors of the turn, best first; those not above ``min_score`` are left out."""
+def search_sectors(
+    pyramid: Pyramid, points: Array, window: Window, sectors: int, min_score: float = 0.0, margin: float = np.inf
+) -> list[Fit]:
+    """The best pose in each of several sectors of the turn, best first.
+
+    Those not above ``min_score``, and those that score ``margin`` less than the best of all, are left out.
+    """
+    return _search(pyramid, points, window, sectors, False, min_score, margin, sectors)
+
+
+def search_blocks(
+    pyramid: Pyramid, points: Array, window: Window, sectors: int, min_score: float, margin: float, most: int
+) -> list[Fit]:
+    """The best poses, at most one for each sector of the turn and each block of the pyramid's top level, best first.
+
+    Alternatives at other positions are found as well as those with another heading; at most ``most`` are returned.
+    """
+    return _search(pyramid, points, window, sectors, True, min_score, margin, most)
+
+
+def _search(
+    pyramid: Pyramid,
+    points: Array,
+    window: Window,
+    sectors: int,
+    by_block: bool,
+    min_score: float,
+    margin: float,
+    most: int,
+) -> list[Fit]:
     if len(points) == 0:
         return []
-    angles = _angles(points, pyramid.resolution_m, window.turn_rad)
-    found = [_search(pyramid, points, window, part, min_score) for part in np.array_split(angles, sectors)]
-    return sorted((f for f in found if f is not None), key=lambda f: -f.score)
-
-
-def _search(pyramid: Pyramid, points: Array, window: Window, angles: Array, min_score: float) -> Fit | None:
-    score, dx, dy, turn, visited = _branch_and_bound(
+    found = _branch_and_bound(
         pyramid.levels,
         pyramid.origin,
         pyramid.resolution_m,
         pyramid.unknown,
         np.ascontiguousarray(points),
         window.centre.as_array(),
-        np.ascontiguousarray(angles),
+        _angles(points, pyramid.resolution_m, window.turn_rad),
+        sectors,
+        by_block,
         window.reach_m,
         window.penalty_per_m2,
         window.penalty_per_rad2,
         window.most_penalty,
         min_score,
+        margin,
+        most,
     )
-    if score <= min_score:
-        return None
+    found = found[np.argsort(-found[:, 0], kind="stable")]
     centre = window.centre
-    best = Pose2(centre.x + dx, centre.y + dy, float((centre.theta + turn + np.pi) % (2 * np.pi) - np.pi))
-    return Fit(best, score, visited)
+    return [
+        Fit(Pose2(centre.x + dx, centre.y + dy, float((centre.theta + turn + np.pi) % (2 * np.pi) - np.pi)), score)
+        for score, dx, dy, turn in found.tolist()
+    ]
 
 
 def thinned(points: Array, most: int) -> Array:
@@ -97,13 +124,15 @@ def thinned(points: Array, most: int) -> Array:
     return points if len(points) <= most else points[np.arange(most) * (len(points) - 1) // max(most - 1, 1)]
 
 
-def ambiguity(pyramid: Pyramid, points: Array, best: Pose2, window: Window, softness: float) -> Array:
-    """Covariance ``(2, 2)`` of x and y over the window, at the best heading, of poses that score nearly as well.
+def ambiguity(pyramid: Pyramid, points: Array, best: Pose2, window: Window, softness: float) -> tuple[Array, Array]:
+    """Mean offset ``(2,)`` and covariance ``(2, 2)`` of x and y over the window of poses that score nearly as well.
+
+    They have the best heading; the covariance is that around the best pose.
 
     A pose counts ``exp((score - best score) / softness)``, penalties included. The variance that
     the grid's resolution adds is subtracted, so that a sharp peak gives zero.
     """
-    moments = _moments(
+    mean, moments = _moments(
         pyramid.levels[0],
         pyramid.origin,
         pyramid.resolution_m,
@@ -116,7 +145,7 @@ def ambiguity(pyramid: Pyramid, points: Array, best: Pose2, window: Window, soft
         window.most_penalty,
         softness,
     )
-    return _less(moments, pyramid.resolution_m**2)
+    return mean, _less(moments, pyramid.resolution_m**2)
 
 
 @kernel
@@ -192,11 +221,11 @@ def _moments(
     per_m2: float,
     most: float,
     softness: float,
-) -> Array:
-    """Second moments of x and y around the best pose, weighted by score."""
+) -> tuple[Array, Array]:
+    """Mean offset ``(2,)`` and second moments ``(2, 2)`` of x and y around the best pose, weighted by score."""
     cells = _cells(points, best, np.zeros(1), origin, resolution_m)[0]
     half = int(np.ceil(reach_m / resolution_m))
-    total, peak, xx, xy, yy = 0.0, -1.0, 0.0, 0.0, 0.0
+    total, peak, mx, my, xx, xy, yy = 0.0, -1.0, 0.0, 0.0, 0.0, 0.0, 0.0
     scores = np.empty((2 * half + 1, 2 * half + 1))
     for j in range(-half, half + 1):
         for i in range(-half, half + 1):
@@ -209,10 +238,12 @@ def _moments(
             w = np.exp((scores[j + half, i + half] - peak) / softness)
             dx, dy = i * resolution_m, j * resolution_m
             total += w
+            mx += w * dx
+            my += w * dy
             xx += w * dx * dx
             xy += w * dx * dy
             yy += w * dy * dy
-    return np.array([[xx / total, xy / total], [xy / total, yy / total]])
+    return np.array([mx / total, my / total]), np.array([[xx / total, xy / total], [xy / total, yy / total]])
 
 
 @kernel
@@ -240,13 +271,21 @@ def _branch_and_bound(
     points: Array,
     centre: Array,
     angles: Array,
+    sectors: int,
+    by_block: bool,
     reach_m: float,
     per_m2: float,
     per_rad2: float,
-    most: float,
+    most_penalty: float,
     min_score: float,
-) -> tuple[float, float, float, float, int]:
-    """Best score, its offset in metres, its turn, and how many candidates were scored."""
+    margin: float,
+    most: int,
+) -> Array:
+    """The best pose of each bin that is among the ``most`` best: ``(M, 4)``, score, offset in metres, turn.
+
+    A bin is a sector of the turn, with ``by_block`` of one block of the top level. Blocks with the highest bounds are
+    searched first, over all angles, so that few others can still compete.
+    """
     cells = _cells(points, centre, angles, origin, resolution_m)
     top = levels.shape[0] - 1
     half = int(np.ceil(reach_m / resolution_m))
@@ -256,32 +295,43 @@ def _branch_and_bound(
     bounds = np.empty(len(angles) * side * side)
     k = 0
     for a in range(len(angles)):
-        turn_cost = min(per_rad2 * angles[a] ** 2, most)
+        turn_cost = min(per_rad2 * angles[a] ** 2, most_penalty)
         for j in range(side):
             for i in range(side):
-                ox, oy = i * size - half, j * size - half
-                bounds[k] = _bound(levels[top], unknown, cells[a], ox, oy, size, resolution_m, per_m2, most, turn_cost)
+                bounds[k] = _bound(
+                    *(levels[top], unknown, cells[a], i * size - half, j * size - half, size),
+                    *(resolution_m, per_m2, most_penalty, turn_cost),
+                )
                 k += 1
-    visited = k
     hopeful = np.nonzero(bounds > min_score)[0]
     order = hopeful[np.argsort(-bounds[hopeful])]
-    best, best_x, best_y, best_a = min_score, 0, 0, -1
+    bins = sectors * side * side if by_block else sectors
+    best, found = np.full(bins, -np.inf), np.zeros((bins, 4))
+    least = min_score  # what a bin must exceed to be among those returned
     # Depth first; a node is angle, x, y, level. At most four children per level are on the stack.
     nodes, node_bounds = np.empty((4 * (top + 1) + 4, 4), dtype=np.int64), np.empty(4 * (top + 1) + 4)
     for k in order:
-        if bounds[k] <= best:
+        if bounds[k] <= least:
             break
         a, rest = k // (side * side), k % (side * side)
+        own = a * sectors // len(angles)
+        if by_block:
+            own = own * side * side + rest
         nodes[0] = (a, (rest % side) * size - half, (rest // side) * size - half, top)
         node_bounds[0] = bounds[k]
+        turn_cost = min(per_rad2 * angles[a] ** 2, most_penalty)
         waiting = 1
         while waiting > 0:
             waiting -= 1
-            if node_bounds[waiting] <= best:
+            if node_bounds[waiting] <= max(best[own], least):
                 continue
             a, x, y, h = nodes[waiting]
             if h == 0:
-                best, best_x, best_y, best_a = node_bounds[waiting], x, y, a
+                best[own] = node_bounds[waiting]
+                found[own] = (best[own], x * resolution_m, y * resolution_m, angles[a])
+                least = max(least, best[own] - margin)
+                if most < bins:
+                    least = max(least, np.partition(best, bins - most)[bins - most])
                 continue
             s = 1 << (h - 1)
             first = waiting
@@ -289,10 +339,10 @@ def _branch_and_bound(
                 ox, oy = x + s * (child % 2), y + s * (child // 2)
                 if ox > half or oy > half:
                     continue
-                visited += 1
-                turn_cost = min(per_rad2 * angles[a] ** 2, most)
-                bound = _bound(levels[h - 1], unknown, cells[a], ox, oy, s, resolution_m, per_m2, most, turn_cost)
-                if bound <= best:
+                bound = _bound(
+                    *(levels[h - 1], unknown, cells[a], ox, oy, s, resolution_m, per_m2, most_penalty, turn_cost)
+                )
+                if bound <= max(best[own], least):
                     continue
                 at = waiting  # keep the children sorted: the best is expanded first
                 while at > first and node_bounds[at - 1] > bound:
@@ -302,5 +352,4 @@ def _branch_and_bound(
                 node_bounds[at] = bound
                 nodes[at] = (a, ox, oy, h - 1)
                 waiting += 1
-    turn = angles[best_a] if best_a >= 0 else 0.0
-    return best, best_x * resolution_m, best_y * resolution_m, turn, visited
+    return found[best >= least] if most < bins else found[best > least]

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from svfm_ros import geometry
-from svfm_ros.slam.matching.correlative import Fit, Window, ambiguity, search_sectors, thinned
+from svfm_ros.slam.matching.correlative import Fit, Window, ambiguity, search_blocks, search_sectors, thinned
 from svfm_ros.slam.matching.local_map import LocalMap
 from svfm_ros.slam.matching.point_to_line import count_inliers, fit_to_surfaces, share_behind_walls, share_on_walls
 from svfm_ros.slam.matching.pose_covariance import covariance_of, inverse_of
@@ -35,7 +35,7 @@ _COARSE_POINTS = 120
 _MAX_REFINED = 12  # candidates of the thorough search that are refined
 _SECTOR_RAD, _SCORE_MARGIN = 0.5, 0.15  # half a sector of headings; alternatives may score this much less than the best
 _SCORE_SCALE = 0.05
-_PART_M = 0.5  # half the side of the squares that the thorough search divides its window into
+_MIN_SCORE = 0.1
 _AMBIGUITY_M = 1.0  # radius in which other poses with a similar score are looked for
 _PENALTY, _MOST_PENALTY = 0.02, 0.12  # score lost at one standard deviation from the guess, and at most
 # Each stage of the refinement: search radius (m), kernel width (m), robust scale (m), iterations.
@@ -60,13 +60,6 @@ class Guess:
         reach_m, turn_rad = min(2.0 * self.reach_m + 0.5, most_m), min(2.0 * self.turn_rad + 0.3, np.pi)
         return Guess(T_map_scan, reach_m, turn_rad, reach_m, turn_rad)
 
-    def penalty(self, T_map_scan: Pose2) -> float:
-        """Score that a pose loses by its distance from the guess."""
-        gap = self.T_map_scan.inverse() @ T_map_scan
-        window = self.window()
-        place = min(window.penalty_per_m2 * (gap.x**2 + gap.y**2), window.most_penalty)
-        return place + min(window.penalty_per_rad2 * gap.theta**2, window.most_penalty)
-
     def window(self) -> Window:
         """The search window with its penalties."""
         per_m2, per_rad2 = _PENALTY / self.spread_m**2, _PENALTY / self.spread_rad**2
@@ -75,9 +68,9 @@ class Guess:
 
 def coarse_search(cloud: Cloud, target: LocalMap, guess: Guess) -> list[Fit]:
     """The best pose in the guess's window at the grid's resolution, and alternatives with a similar score."""
-    sectors = max(1, round(guess.turn_rad / _SECTOR_RAD))
-    fits = search_sectors(target.pyramid, thinned(cloud.points, _COARSE_POINTS), guess.window(), sectors, min_score=0.1)
-    return [f for f in fits if f.score > fits[0].score - _SCORE_MARGIN] or [Fit(guess.T_map_scan, 0.0, 0)]
+    points, sectors = thinned(cloud.points, _COARSE_POINTS), max(1, round(guess.turn_rad / _SECTOR_RAD))
+    fits = search_sectors(target.pyramid, points, guess.window(), sectors, _MIN_SCORE, _SCORE_MARGIN)
+    return fits or [Fit(guess.T_map_scan, 0.0)]
 
 
 def match_scan(cloud: Cloud, target: LocalMap, guess: Guess) -> MatchResult:
@@ -91,18 +84,10 @@ def match_scan(cloud: Cloud, target: LocalMap, guess: Guess) -> MatchResult:
 
 def match_thoroughly(cloud: Cloud, target: LocalMap, guess: Guess) -> MatchResult:
     """The same, refining the best candidate of every part of the window: finds poses that score low at first."""
-    parts = max(1, int(np.ceil(guess.reach_m / _PART_M)))
-    side_m, points = guess.reach_m / parts, thinned(cloud.points, _COARSE_POINTS)
-    sectors, centre = max(1, round(guess.turn_rad / _SECTOR_RAD)), guess.T_map_scan
-    fits: list[Fit] = []
-    for i, j in np.ndindex(parts, parts):
-        dx, dy = (2 * i + 1 - parts) * side_m, (2 * j + 1 - parts) * side_m
-        part = Window(Pose2(centre.x + dx, centre.y + dy, centre.theta), side_m, guess.turn_rad)
-        least = max((f.score for f in fits), default=0.1) - 2.0 * _SCORE_MARGIN
-        fits += search_sectors(target.pyramid, points, part, sectors, max(least, 0.1))
-    fits = [replace(f, score=f.score - guess.penalty(f.T_target_source)) for f in fits]
-    fits = sorted(fits, key=lambda f: -f.score)[:_MAX_REFINED] or [Fit(centre, 0.0, 0)]
-    return _best(cloud, target, [f for f in fits if f.score > fits[0].score - 2.0 * _SCORE_MARGIN] or fits)
+    points, sectors = thinned(cloud.points, _COARSE_POINTS), max(1, round(guess.turn_rad / _SECTOR_RAD))
+    margin = 2.0 * _SCORE_MARGIN
+    fits = search_blocks(target.pyramid, points, guess.window(), sectors, _MIN_SCORE, margin, _MAX_REFINED)
+    return _best(cloud, target, fits or [Fit(guess.T_map_scan, 0.0)])
 
 
 def _best(cloud: Cloud, target: LocalMap, fits: list[Fit]) -> MatchResult:
@@ -144,14 +129,27 @@ def wall_share(cloud: Cloud, target: LocalMap, T_target_source: Pose2) -> float:
 
 
 def with_ambiguity(
-    match: MatchResult, cloud: Cloud, target: LocalMap, guess: Guess, look_m: float = _AMBIGUITY_M
+    match: MatchResult,
+    cloud: Cloud,
+    target: LocalMap,
+    guess: Guess,
+    look_m: float = _AMBIGUITY_M,
+    mean_beyond_m: float = np.inf,
 ) -> MatchResult:
-    """The match, its covariance enlarged where other poses within ``look_m`` score as well."""
+    """The match, its covariance enlarged where other poses within ``look_m`` score as well.
+
+    Where their standard deviation exceeds ``mean_beyond_m``, as along a bare corridor, their mean is the pose: the best
+    of poses that score alike is chosen by noise.
+    """
     window = replace(guess.window(), reach_m=min(guess.reach_m, look_m))
     points = thinned(cloud.points, _COARSE_POINTS)
     covariance = covariance_of(match.information)
-    covariance[:2, :2] += ambiguity(target.pyramid, points, match.T_target_source, window, _PENALTY)
-    return replace(match, information=inverse_of(covariance))
+    best = match.T_target_source
+    mean, alike = ambiguity(target.pyramid, points, best, window, _PENALTY)
+    if alike[0, 0] + alike[1, 1] > mean_beyond_m**2:
+        best = Pose2(best.x + float(mean[0]), best.y + float(mean[1]), best.theta)
+    covariance[:2, :2] += alike
+    return replace(match, T_target_source=best, information=inverse_of(covariance))
 
 
 def refine(cloud: Cloud, target: LocalMap, start: Pose2) -> MatchResult:

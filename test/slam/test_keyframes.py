@@ -10,7 +10,7 @@ from flats import FLAT, scans_along, walk, wall
 
 from svfm_ros import geometry
 from svfm_ros.config.slam_config import SlamConfig
-from svfm_ros.slam.reference_keyframe import relocalisation_constraint
+from svfm_ros.slam.keyframes import relocalisation_constraint
 from svfm_ros.slam.slam import Slam
 from svfm_ros.slam.state_file import read_state, write_state
 from svfm_ros.slam.trajectory_metrics import absolute_error
@@ -72,7 +72,7 @@ def test_the_ways_between_keyframes_survive_a_restart(known: Walked, tmp_path: P
     write_state(known.slam.state(), tmp_path / "known.state")
     again = Slam.resumed(read_state(tmp_path / "known.state"), CONFIG)
     for k in (0, 30, len(known.slam.keyframes()) - 1):
-        before, after = (s._keyframes.near(k, 40, 12.0, 25.0) for s in (known.slam, again))
+        before, after = (s._keyframes.near(k, 40, 25.0) for s in (known.slam, again))
         assert np.array_equal(before, after)
 
 

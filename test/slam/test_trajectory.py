@@ -7,7 +7,7 @@ import pytest
 
 from svfm_ros import geometry
 from svfm_ros.errors import DataError
-from svfm_ros.slam.tum_file import load_tum, poses_at, save_tum, twists
+from svfm_ros.slam.trajectory import load_tum, poses_at, save_tum, twists
 
 
 def test_a_trajectory_comes_back_with_all_its_nanoseconds(tmp_path: Path) -> None:
