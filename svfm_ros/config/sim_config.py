@@ -1,8 +1,10 @@
 """Options of the simulator: walkers, habits, residents, sensors, household, recordings."""
 
 from dataclasses import dataclass, field
+from datetime import date
 
 from svfm_ros.config.options import check, option
+from svfm_ros.errors import ConfigError
 
 __all__ = [
     "TURN_RADPS",
@@ -74,13 +76,23 @@ class HabitConfig:
 
     def __post_init__(self) -> None:
         check(self)
+        try:
+            is_sound = 1970 <= date.fromisoformat(self.first_day).year < 2200
+        except ValueError:
+            is_sound = False
+        if not is_sound:
+            raise ConfigError(
+                f"expected a day such as 2026-11-02, from 1970 to 2199, got {self.first_day!r}", "first_day"
+            )
 
 
 @dataclass(frozen=True, slots=True)
 class ResidentConfig:
     """The population that residents are drawn from, and what happens to their habits."""
 
-    seed: int = option(-1, "which resident is drawn; -1: nobody, habits.profile says where people go", low=-1)
+    seed: int = option(
+        -1, "which resident is drawn; -1: nobody, habits.profile says where people go", low=-1, high=2**31 - 1
+    )
     pace_mps: float = option(1.0, "median walking speed over residents, m/s", low=0.4, high=1.8)
     pace_between: float = option(0.12, "standard deviation of the log speed between residents", low=0.0, high=0.5)
     pace_spread: float = option(0.2, "standard deviation of the log speed between walks of one", low=0.0, high=0.5)

@@ -1,7 +1,7 @@
-"""The recordings of ``svfm demo``: a morning, a night, and a last walk that is forecast live.
+"""The recordings of ``svfm demo``: a morning and a night to learn from, and two walks that are forecast live.
 
-One continuous motion is cut in three where the wearer stands at the couch. Each part gets its own hour of the day, so
-positions are continuous and only the clock jumps.
+One continuous motion is cut where the wearer stands. Each part gets its own hour of the day, so positions are
+continuous and only the clock jumps.
 """
 
 from collections.abc import Callable
@@ -25,19 +25,25 @@ _NIGHT = {"landing": 0.9, "kitchen": 0.1}
 _NIGHT_PER_REPEAT = 2.5
 _EVERY_S = 13.0
 _HOUR_NS = 3600 * 1_000_000_000
+_SHIFTS_H = {"day": 0.0, "night": NIGHT_H - DAY_H, "live": 24.0, "back": 26.0, "live_night": 24.0 + NIGHT_H - DAY_H}
 
 
 @dataclass(frozen=True, slots=True)
 class DemoWalks:
-    """Three bags with their ground truth."""
+    """Bags with their ground truth: day and night, then to the kitchen, back, and to the landing at night."""
 
-    bags: dict[str, Path]  # day, night, live
+    bags: dict[str, Path]  # day, night, live, back, live_night
     parts: "dict[str, Recording]"
     places: "Places"  # in the frame of the map: as seen from the first pose
     shares: dict[str, dict[str, float]]  # where walks from the couch went, by day and by night
     walks: int  # by day and by night, there and back
     seconds: dict[str, float]
     scans: dict[str, int]
+
+    def end_ns(self, part: str) -> int:
+        """When a part ends."""
+        motion = self.parts[part].motion
+        return motion.start_ns + round(motion.duration_s * 1e9)
 
     def truth_at(self, stamps_ns: NDArray[np.int64]) -> NDArray[np.float64]:
         """True poses ``(T, 3)``; NaN where nothing was recorded."""
@@ -61,10 +67,11 @@ def make_walks(out: Path, seed: int, repeats: int, begin: Callable[[int], Callab
     house = load_house("home")
     recorder = Recorder(house)
     day, night = _destinations(house, seed, repeats)
-    stops = ["couch", *(stop for name in day + night for stop in (name, "couch")), "kitchen"]
+    stops = ["couch", *(stop for name in day + night for stop in (name, "couch")), "kitchen", "couch", "landing"]
     walks = simulate_tour(house, stops, recorder.config.walker, seed, _EVERY_S, DAY_H)
     whole = recorder.all_in_one(walks, seed)
-    cuts_ns = [int(walks[2 * n].walk.stamps_ns[0]) for n in (len(day), len(day) + len(night))]
+    learnt = 2 * (len(day) + len(night))
+    cuts_ns = [int(walks[n].walk.stamps_ns[0]) for n in (2 * len(day), learnt, learnt + 1, learnt + 2)]
     parts = _cut(whole, cuts_ns)
     tick = begin(sum(recorder.count(p) for p in parts.values()))
     bags = {name: out / name for name in parts}
@@ -74,7 +81,7 @@ def make_walks(out: Path, seed: int, repeats: int, begin: Callable[[int], Callab
         parts=parts,
         places=_seen_from_start(house, parts["day"]),
         shares={"day": _shares(day), "night": _shares(night)},
-        walks=len(walks) - 1,
+        walks=learnt,
         seconds={name: p.motion.duration_s for name, p in parts.items()},
         scans=scans,
     )
@@ -93,14 +100,13 @@ def _shares(names: list[str]) -> dict[str, float]:
 
 
 def _cut(whole: "Recording", cuts_ns: list[int]) -> "dict[str, Recording]":
-    """The parts at their hours: the same day at night, and the next morning."""
+    """The parts at their hours: the same day at night, the next morning, noon and night."""
     edges = [0.0, *((cut - whole.motion.start_ns) * 1e-9 - _stand_s(i) for i, cut in enumerate(cuts_ns)), np.inf]
-    shifts_h = {"day": 0.0, "night": NIGHT_H - DAY_H, "live": 24.0}
     return {
         name: replace(
             whole, name=name, motion=_piece(whole.motion, edges[i], edges[i + 1], shift_h), seed=whole.seed + i
         )
-        for i, (name, shift_h) in enumerate(shifts_h.items())
+        for i, (name, shift_h) in enumerate(_SHIFTS_H.items())
     }
 
 

@@ -1,4 +1,4 @@
-"""From a drawing (YAML, made by people) to a ``House``; whatever is wrong with the drawing is said in one sentence."""
+"""From a drawing (YAML, made by people) to a ``House``; errors in the drawing are reported in one sentence."""
 
 import math
 import re
@@ -8,10 +8,10 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import yaml
 from numpy.typing import NDArray
 
-from svfm_ros.errors import DataError
+from svfm_ros.atomic_files import read_yaml
+from svfm_ros.errors import DataError, short
 from svfm_ros.sim.house import House, Solid, contains, distance_to_segments, rectangle_around
 from svfm_ros.types import Place, Places
 
@@ -23,19 +23,14 @@ _SHEET_KEYS = ("name", "wall_thickness", "wall_height", "door_height", "walls", 
 _REQUIRED_KEYS = ("name", "walls", "places")
 _SHAPES = ("box", "circle", "polygon")
 _CIRCLE_CORNERS = 20
+_FARTHEST_M, _LARGEST_M, _MOST_PIECES = 1e4, 300.0, 5000
 _LEAF_THICKNESS_M = 0.04
 _ON_WALL_M = 0.02  # a door's corners lie on the wall's centre line to this
 
 
 def read_drawing(path: Path) -> House:
     """Read and check one drawing."""
-    try:
-        data = yaml.safe_load(path.read_text())
-    except OSError as error:
-        raise DataError(f"cannot read the house {path}: {error.strerror}") from error
-    except (yaml.YAMLError, UnicodeDecodeError) as error:
-        raise DataError(f"{path} is not YAML: {' '.join(str(error).split())}") from error
-    return parse_drawing(data, str(path))
+    return parse_drawing(read_yaml(path, "the drawing of a house"), str(path))
 
 
 def parse_drawing(data: Any, where: str = "house") -> House:
@@ -47,6 +42,7 @@ def parse_drawing(data: Any, where: str = "house") -> House:
     walls = [_polyline(w, f"{where}: walls[{i}]") for i, w in enumerate(_list(sheet["walls"], f"{where}: walls"))]
     if not walls:
         raise DataError(f"{where}: expected at least one wall, got none")
+    _check_size(walls, where)
     doors = [_door(d, f"{where}: doors[{i}]") for i, d in enumerate(_list(sheet.get("doors"), f"{where}: doors"))]
     solids = _wall_solids(walls, doors, thickness, wall_height, where)
     solids += [s for d in doors for s in _door_solids(d, thickness, min(door_height, wall_height), wall_height)]
@@ -56,6 +52,16 @@ def parse_drawing(data: Any, where: str = "house") -> House:
     house = House(str(sheet["name"]), tuple(solids), Places(tuple(places)), _outline(walls), wall_height)
     _check_places(house, where)
     return house
+
+
+def _check_size(walls: Sequence[Array], where: str) -> None:
+    """Before anything is laid out: a grid over the house must fit into memory."""
+    pieces = sum(len(wall) - 1 for wall in walls)
+    if pieces > _MOST_PIECES:
+        raise DataError(f"{where}: expected at most {_MOST_PIECES} pieces of wall, got {pieces}")
+    across = float(np.ptp(np.concatenate(walls), axis=0).max())
+    if across > _LARGEST_M:
+        raise DataError(f"{where}: expected a house of at most {_LARGEST_M:g} m across, got {across:.6g} m")
 
 
 def _wall_solids(
@@ -161,7 +167,7 @@ def _place(data: Any, where: str) -> Place:
     place = _mapping(data, where, keys, keys)
     colour = str(place["colour"])
     if not re.fullmatch(r"#[0-9a-fA-F]{6}", colour):
-        raise DataError(f'{where}: colour: expected "#rrggbb" in quotes, got {place["colour"]!r}')
+        raise DataError(f'{where}: colour: expected "#rrggbb" in quotes, got {short(place["colour"])}')
     x, y = (_number(place[k], f"{where}: {k}") for k in ("x", "y"))
     return Place(str(place["name"]), x, y, _positive(place["radius"], f"{where}: radius"), colour)
 
@@ -207,7 +213,7 @@ def _mapping(data: Any, where: str, known: Sequence[str], required: Sequence[str
         raise DataError(f"{where}: expected {', '.join(required)} by name, got {_kind(data)}")
     for key in data:
         if key not in known:
-            raise DataError(f"{where}: expected some of {', '.join(known)}, got {key!r}")
+            raise DataError(f"{where}: expected some of {', '.join(known)}, got {short(key)}")
     for key in required:
         if key not in data:
             raise DataError(f"{where}: expected {key!r}, but it is missing")
@@ -224,20 +230,22 @@ def _list(value: Any, where: str) -> list[Any]:
 
 def _numbers(value: Any, count: int, where: str) -> Array:
     if not isinstance(value, list) or len(value) != count:
-        raise DataError(f"{where}: expected {count} numbers, got {value!r}")
+        raise DataError(f"{where}: expected {count} numbers, got {short(value)}")
     return np.array([_number(v, where) for v in value])
 
 
 def _number(value: Any, where: str) -> float:
     if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
-        raise DataError(f"{where}: expected a number, got {value!r}")
+        raise DataError(f"{where}: expected a number, got {short(value)}")
+    if abs(value) > _FARTHEST_M:
+        raise DataError(f"{where}: expected a number from {-_FARTHEST_M:g} to {_FARTHEST_M:g}, got {short(value)}")
     return float(value)
 
 
 def _positive(value: Any, where: str) -> float:
     number = _number(value, where)
     if number <= 0.0:
-        raise DataError(f"{where}: expected a number above 0, got {value!r}")
+        raise DataError(f"{where}: expected a number above 0, got {short(value)}")
     return number
 
 

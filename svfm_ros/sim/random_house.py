@@ -17,9 +17,8 @@ from scipy.ndimage import label
 
 from svfm_ros import atomic_files
 from svfm_ros.errors import DataError, UsageError
-from svfm_ros.sim.floor_plan import clearance_grid
 from svfm_ros.sim.furnish import DoorGap, Rect, Room, furnish
-from svfm_ros.sim.house import RANDOM, House
+from svfm_ros.sim.house import RANDOM, House, clearance_grid
 from svfm_ros.sim.house_drawing import parse_drawing
 
 __all__ = ["all_places_connected", "random_drawing", "random_house", "write_drawing"]
@@ -61,6 +60,7 @@ def write_drawing(source: str, path: Path) -> None:
     if not source.startswith(RANDOM):
         raise UsageError(f"expected a house drawn at random ({RANDOM}SEED) to export, got {source!r}")
     drawing = random_drawing(int(source.removeprefix(RANDOM)))
+    atomic_files.make_folder(Path(path).absolute().parent)
     atomic_files.write_whole(path, yaml.safe_dump(drawing, sort_keys=False, default_flow_style=None).encode())
 
 

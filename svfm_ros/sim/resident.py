@@ -14,13 +14,20 @@ from numpy.typing import NDArray
 from svfm_ros.clock import NS_PER_S, zone
 from svfm_ros.config.sim_config import HabitConfig, ResidentConfig, SimConfig, WalkerConfig
 from svfm_ros.errors import DataError, UsageError
-from svfm_ros.sim.gait import PauseSpot, WalkingStyle
 from svfm_ros.sim.house import House
 from svfm_ros.sim.routes import VARIANTS, RouteBook
-from svfm_ros.sim.trips import LabelledWalk, Trip, after_each_other, exact_spots, walk_all
+from svfm_ros.sim.trips import LabelledWalk, PauseSpot, Trip, WalkingStyle, after_each_other, exact_spots, walk_all
 from svfm_ros.sim.walker import ANCHOR, route_book, simulate_days, span_of_days
 
-__all__ = ["Resident", "Routine", "random_resident", "resident_of", "simulate_living", "simulate_resident"]
+__all__ = [
+    "Resident",
+    "Routine",
+    "random_resident",
+    "resident_of",
+    "simulate_living",
+    "simulate_resident",
+    "simulate_visits",
+]
 
 Array = NDArray[np.float64]
 
@@ -199,8 +206,7 @@ def simulate_resident(
         raise DataError(f"{resident.name}: expected the house they were drawn for, got {house.name}")
     book = book or route_book(house, resident.walker)
     rng = np.random.default_rng([seed, 5])
-    begin_h = resident.borders_h[0] if start_hour is None else start_hour
-    visits = _visits(resident, begin_h, np.inf if days is None else days * 24.0, walks, rng)
+    visits = simulate_visits(resident, days, walks, rng, start_hour)
     names = [visits[0].origin, *(v.destination for v in visits)] if visits else []
     spots = exact_spots(book, names, rng, resident.style.arrival_spread)
     trips = [Trip(v.origin, v.destination, v.start_ns, spots[i], spots[i + 1]) for i, v in enumerate(visits)]
@@ -208,10 +214,16 @@ def simulate_resident(
     return after_each_other(made)
 
 
-def _visits(
-    resident: Resident, begin_h: float, hours: float, walks: int | None, rng: np.random.Generator
+def simulate_visits(
+    resident: Resident,
+    days: float | None,
+    walks: int | None,
+    rng: np.random.Generator,
+    start_hour: float | None = None,
 ) -> list[Trip]:
-    """Departures in order of time, in hours of local time since the first midnight, with habits of each moment."""
+    """Departures in order of time, without the walks themselves, by the habits of each moment."""
+    begin_h = resident.borders_h[0] if start_hour is None else start_hour
+    hours = np.inf if days is None else days * 24.0
     midnight = datetime.combine(resident.first_day, datetime.min.time(), zone(resident.time_zone))
     here = next((n for n in ("bed", ANCHOR) if n in resident.places), resident.places[0])
     now_h = begin_h

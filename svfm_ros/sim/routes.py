@@ -16,8 +16,7 @@ from scipy.sparse import csr_array
 from scipy.sparse.csgraph import dijkstra
 
 from svfm_ros.errors import DataError
-from svfm_ros.sim.floor_plan import ClearanceGrid, clearance_grid
-from svfm_ros.sim.house import House
+from svfm_ros.sim.house import ClearanceGrid, House, clearance_grid
 from svfm_ros.types import Place
 
 __all__ = ["NODES", "STOP_SPREAD", "VARIANTS", "RouteBook", "draw_paths", "draw_stops", "resample"]

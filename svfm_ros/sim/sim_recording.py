@@ -14,13 +14,13 @@ from svfm_ros.config.sim_config import SimConfig
 from svfm_ros.sim.house import House
 from svfm_ros.sim.household import arrange, bystanders, glazing
 from svfm_ros.sim.routes import RouteBook
-from svfm_ros.sim.sensors.inertial import ImuReading, OdometryReading, imu_readings, odometry_readings
+from svfm_ros.sim.sensors.inertial import imu_readings, odometry_readings
 from svfm_ros.sim.sensors.lidar import Lidar
 from svfm_ros.sim.trips import LabelledWalk
 from svfm_ros.sim.walker import route_book
 from svfm_ros.sim.wearer_motion import BodySway, Motion, motion_of
 from svfm_ros.sources.bag_writer import BagWriter, Storage
-from svfm_ros.types import Place, Scan, Walk
+from svfm_ros.types import ImuReading, OdometryReading, Place, Scan, Walk
 
 __all__ = [
     "Recorder",
@@ -206,5 +206,5 @@ def write_places(places: Iterable[Place], house: str, path: Path) -> None:
 
 def _write(path: Path, text: str) -> None:
     path = Path(path)
-    path.parent.mkdir(parents=True, exist_ok=True)
+    atomic_files.make_folder(path.absolute().parent)
     atomic_files.write_whole(path, text.encode())

@@ -8,8 +8,7 @@ import yaml
 from rooms import drawing
 
 from svfm_ros.errors import DataError, UsageError
-from svfm_ros.sim.floor_plan import clearance_grid
-from svfm_ros.sim.house import House, contains, distance_to_segments, load_house
+from svfm_ros.sim.house import House, clearance_grid, contains, distance_to_segments, load_house
 from svfm_ros.sim.house_drawing import parse_drawing
 
 
@@ -96,10 +95,10 @@ def test_a_wrong_drawing_is_refused_in_one_sentence(changes: dict, words: str) -
 
 def test_files_that_are_no_drawing_are_refused(tmp_path: Path) -> None:
     path = tmp_path / "house.yaml"
-    with pytest.raises(DataError, match="cannot read the house"):
+    with pytest.raises(DataError, match="cannot read"):
         load_house(path)
     path.write_text("walls: [[")
-    with pytest.raises(DataError, match="is not YAML") as caught:
+    with pytest.raises(DataError, match="is not the drawing of a house in YAML") as caught:
         load_house(path)
     assert "\n" not in str(caught.value)
     path.write_text("")

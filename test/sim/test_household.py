@@ -133,6 +133,17 @@ def test_chairs_move_and_clutter_appears(home: House, to_kitchen: Motion) -> Non
     assert [s.outline.tolist() for s in day.solids if s.kind == "wall"] == walls
 
 
+def test_chairs_move_by_about_the_distance_asked_for(home: House, to_kitchen: Motion) -> None:
+    path, config = to_kitchen.poses[:, :2], HouseholdConfig(furniture_m=0.1)
+    before = {s.name: s.outline[0] for s in home.solids if s.kind == "furniture"}
+    days = [arrange(home, config, 20000 + day, path) for day in range(40)]
+    steps = [s.outline[0] - before[s.name] for day in days for s in day.solids if s.name in before]
+    moved = np.array([step for step in steps if np.any(step != 0.0)])
+    assert len(moved) > 100
+    assert moved.std() == pytest.approx(0.1, rel=0.15)  # those that would stand in the way stay, mostly long steps
+    assert np.abs(moved).max() < 0.5
+
+
 def test_bystanders_are_there_all_the_time(home_ways: RouteBook, to_kitchen: Motion) -> None:
     bodies = bystanders(home_ways, HouseholdConfig(people=2, pets=1), to_kitchen, 3)
     assert [b.top_m > 1.0 for b in bodies] == [True, True, False]
@@ -159,3 +170,17 @@ def test_a_household_changes_scans_and_an_empty_one_does_not(home: House, home_w
     first = off.one_per_walk(walks, 0)[0]
     for u, v in zip(off.scans(first), plain.scans(first), strict=True):
         np.testing.assert_array_equal(u.ranges, v.ranges)
+
+
+def test_the_house_is_rearranged_from_day_to_day_and_not_within_one(home: House, home_ways: RouteBook) -> None:
+    walk = simulate_protocol(home, seed=2, repeats=1, book=home_ways)[0]
+    household = HouseholdConfig(doors=True, furniture_m=0.3)
+    recorder = Recorder(home, SimConfig(lidar=IDEAL, recording=RecordingConfig(), household=household))
+
+    def seen(later_ns: int) -> np.ndarray:
+        moved = replace(walk, walk=replace(walk.walk, stamps_ns=walk.walk.stamps_ns + later_ns))
+        return next(iter(recorder.scans(recorder.one_per_walk([moved], 0)[0]))).ranges
+
+    hour_ns = 3600 * 10**9
+    np.testing.assert_allclose(seen(hour_ns), seen(0), atol=1e-4)
+    assert any(np.abs(seen(24 * days * hour_ns) - seen(0)).max() > 0.05 for days in (1, 2, 3))

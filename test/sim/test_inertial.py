@@ -10,9 +10,10 @@ from svfm_ros import geometry
 from svfm_ros.config.sim_config import ImuSimConfig, LidarConfig, OdometrySimConfig
 from svfm_ros.sim.house import House
 from svfm_ros.sim.routes import RouteBook
-from svfm_ros.sim.sensors.inertial import GRAVITY_MPS2, ImuReading, imu_readings, odometry_readings, true_imu
+from svfm_ros.sim.sensors.inertial import GRAVITY_MPS2, imu_readings, odometry_readings, true_imu
 from svfm_ros.sim.walker import simulate_protocol
 from svfm_ros.sim.wearer_motion import BodySway, Motion, motion_of
+from svfm_ros.types import ImuReading
 
 EXACT = ImuSimConfig(
     gyro_noise_dps_rthz=0.0,

@@ -11,11 +11,10 @@ from scipy import stats
 from svfm_ros.clock import hours_of_day
 from svfm_ros.config.sim_config import HabitConfig, ResidentConfig, SimConfig, WalkerConfig
 from svfm_ros.errors import DataError, UsageError
-from svfm_ros.sim.gait import PauseSpot, WalkingStyle, time_paths
 from svfm_ros.sim.house import House, load_house
 from svfm_ros.sim.resident import Resident, random_resident, simulate_living, simulate_resident
 from svfm_ros.sim.routes import RouteBook
-from svfm_ros.sim.trips import LabelledWalk
+from svfm_ros.sim.trips import LabelledWalk, PauseSpot, WalkingStyle, time_paths
 
 PLAIN = ResidentConfig()
 MONDAY, SATURDAY = date(2026, 11, 2), date(2026, 11, 7)

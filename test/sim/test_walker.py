@@ -13,11 +13,10 @@ from scipy import stats
 from svfm_ros.clock import hours_of_day
 from svfm_ros.config.sim_config import HabitConfig, WalkerConfig
 from svfm_ros.errors import DataError, UsageError
-from svfm_ros.sim.gait import _drift, time_paths, walk_poses
 from svfm_ros.sim.house import House, contains, distance_to_segments
 from svfm_ros.sim.house_drawing import parse_drawing
 from svfm_ros.sim.routes import RouteBook
-from svfm_ros.sim.trips import LabelledWalk
+from svfm_ros.sim.trips import LabelledWalk, _drift, time_paths, walk_poses
 from svfm_ros.sim.walker import (
     is_night,
     next_place_shares,
@@ -25,6 +24,7 @@ from svfm_ros.sim.walker import (
     simulate_days,
     simulate_habit,
     simulate_protocol,
+    simulate_tour,
 )
 from svfm_ros.types import Walk
 
@@ -297,3 +297,24 @@ def test_night_needs_its_places() -> None:
     house = parse_drawing(drawing(places=drawing()["places"][:2]))
     with pytest.raises(DataError, match="expected a place 'landing' for walks at night"):
         simulate_habit(house, count=50, book=route_book(house))
+
+
+def test_each_walk_begins_where_the_last_one_ended_and_not_before(home: House) -> None:
+    stops = ["couch", "kitchen", "couch", "landing"]
+    walks = simulate_tour(home, stops, seed=3, every_s=15.0, start_hour=10.0)
+    assert [(w.origin, w.destination) for w in walks] == list(pairwise(stops))
+    for before, after in pairwise(walks):
+        np.testing.assert_allclose(before.walk.xy[-1], after.walk.xy[0], atol=0.05)
+        assert after.walk.stamps_ns[0] - before.walk.stamps_ns[0] >= 15e9
+    assert home.places.assign(walks[0].walk.xy[-1]) == home.places.names.index("kitchen")
+
+
+def test_the_body_sways_once_with_each_pair_of_steps() -> None:
+    config = WalkerConfig(step_hz=1.8, speed_spread=0.0, speed_drift=0.0, pause_share=0.0, sway_m=0.05, gait_share=0.0)
+    path = np.column_stack([np.linspace(0.0, 40.0, 400), np.zeros(400)])[None]
+    rng = np.random.default_rng(0)
+    seconds, poses = walk_poses(time_paths(path, config, rng), config, rng)[0]
+    strength = np.abs(np.fft.rfft(poses[:, 1]))
+    frequency_hz = np.fft.rfftfreq(len(seconds), 1.0 / config.rate_hz)[strength.argmax()]
+    assert frequency_hz == pytest.approx(0.9, abs=0.05)
+    assert np.abs(poses[:, 1]).max() == pytest.approx(0.05, rel=0.05)

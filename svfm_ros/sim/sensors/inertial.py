@@ -6,7 +6,6 @@ MPU-6050 class: white noise by its density, a constant bias, a bias that walks, 
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,8 +15,9 @@ from svfm_ros import geometry
 from svfm_ros.clock import NS_PER_S
 from svfm_ros.config.sim_config import ImuSimConfig, OdometrySimConfig
 from svfm_ros.sim.wearer_motion import BodySway, Motion
+from svfm_ros.types import ImuReading, OdometryReading
 
-__all__ = ["GRAVITY_MPS2", "ImuReading", "OdometryReading", "imu_readings", "odometry_readings", "true_imu"]
+__all__ = ["GRAVITY_MPS2", "imu_readings", "odometry_readings", "true_imu"]
 
 Array = NDArray[np.float64]
 
@@ -29,25 +29,6 @@ _PADDING_S = 0.5
 _FULL_SCALE_RADPS = np.radians(500.0)
 _FULL_SCALE_MPS2 = 4.0 * GRAVITY_MPS2
 _STEPS = 32768.0
-
-
-@dataclass(frozen=True, slots=True)
-class ImuReading:
-    """One reading, in the axes of the sensor."""
-
-    stamp_ns: int
-    gyro_radps: Array  # (3,)
-    accel_mps2: Array  # (3,), specific force: at rest it points up
-
-
-@dataclass(frozen=True, slots=True)
-class OdometryReading:
-    """Pose since the start as dead reckoning has it, and the motion at this moment."""
-
-    stamp_ns: int
-    T_odom_base: Array  # (3,): x, y, theta
-    twist: Array  # (3,): ahead, to the left, turning; m/s and rad/s
-    covariance: Array  # (3, 3), of the pose
 
 
 def true_imu(motion: Motion, sway: BodySway, t: Array, period_s: float) -> tuple[Array, Array]:

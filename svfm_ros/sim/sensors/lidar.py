@@ -14,8 +14,7 @@ from svfm_ros.clock import NS_PER_S
 from svfm_ros.config.sim_config import LidarConfig
 from svfm_ros.sim.house import House
 from svfm_ros.sim.household import MovingBody, Pane
-from svfm_ros.sim.sensors.raycast import Hits, RayCaster
-from svfm_ros.sim.sensors.special_surfaces import Beams, at_cylinder, through_panes
+from svfm_ros.sim.sensors.raycast import Beams, Hits, RayCaster, at_cylinder, through_panes
 from svfm_ros.sim.wearer_motion import Attitude, BodySway, Motion
 from svfm_ros.types import Scan
 

@@ -2,29 +2,35 @@
 
 The edges of all solids are sorted into the cells of a square grid; a ray visits the cells along its way and tests only
 the edges in them. Rays may rise or fall: an edge is hit only at heights between its lower and upper end, a ray that
-sinks onto a table ends on the table's top, and floor and ceiling end all other rays.
+sinks onto a table ends on the table's top, and floor and ceiling end all other rays. Cylinders that move, windows and
+mirrors are met apart from the solids.
 
-Open3D's RaycastingScene (Embree, one thread) gives the same distances (within 1 mm) and casts 1.5 times as many rays
-per second, conversion of the rays included (49,800 rays: 8 ms, ours 12 ms). It is not used because importing Open3D
-costs 0.7 s and 170 MB, in the simulator and in its node: more than it saves in a recording of less than 50 minutes.
-Casting takes 0.07 ms of the 0.10 ms per scan. ``benchmarks/simulate.py`` measures both.
+Open3D's RaycastingScene (Embree, one thread) gives the same distances (within 1 mm) and casts 1.7 to 2.0 times as many
+rays per second, conversion of the rays included (5.7 to 6.1 million, ours 3.0 to 3.3 million, plain numpy 0.2 million;
+``benchmarks/libraries.py``). It is not used because importing Open3D costs 0.6 s and 170 MB, in the simulator and in
+its node: more than it saves in a recording of 15 minutes.
 """
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from svfm_ros.compiled import kernel
 from svfm_ros.sim.house import House, Solid
+from svfm_ros.sim.household import Pane
 
-__all__ = ["Hits", "RayCaster"]
+__all__ = ["Beams", "Hits", "RayCaster", "at_cylinder", "through_panes"]
 
 Array = NDArray[np.float64]
 
 _CELL_M = 0.3
 _ENDLESS_M = 1e9
+_ON_PANE_M = 0.005
+_HEAD_ON_SINE = np.sin(np.radians(80.0))  # glass returns an echo only where it is met head-on
+_OFF_MIRROR_M = 0.001
 
 
 @dataclass(frozen=True, slots=True)
@@ -241,3 +247,80 @@ def _cast_all(  # type: ignore[no-untyped-def]
         met = t < limit or flat
         distance[i] = t if met else np.inf
         sine[i] = s
+
+
+class Beams(NamedTuple):
+    """Rays from points above the floor."""
+
+    origins: Array  # (N, 2)
+    azimuths_rad: Array  # (N,)
+    heights_m: Array  # (N,)
+    slopes: Array  # (N,), metres of height gained per metre along the floor
+
+    def directions(self) -> Array:
+        """Unit vectors along the floor ``(N, 2)``."""
+        return np.stack([np.cos(self.azimuths_rad), np.sin(self.azimuths_rad)], axis=1)
+
+
+def at_cylinder(beams: Beams, centres: Array, radius_m: float, top_m: float) -> Hits:
+    """Where each beam meets an upright cylinder on the floor, which is at ``centres`` ``(N, 2)`` for each; inf: not."""
+    to_centre, along = centres - beams.origins, beams.directions()
+    ahead = np.sum(to_centre * along, axis=1)
+    beside = along[:, 0] * to_centre[:, 1] - along[:, 1] * to_centre[:, 0]
+    half_chord = np.sqrt(np.maximum(radius_m**2 - beside**2, 0.0))
+    distance = ahead - half_chord
+    height = beams.heights_m + beams.slopes * distance
+    met = (np.abs(beside) < radius_m) & (distance > 0.0) & (height >= 0.0) & (height <= top_m)
+    return Hits(np.where(met, distance, np.inf), half_chord / radius_m)
+
+
+def through_panes(panes: Sequence[Pane], caster: RayCaster, beams: Beams, hits: Hits, longest_m: float) -> Hits:
+    """The hits with windows and mirrors: glass is seen head-on only, a mirror shows what is in front of it."""
+    along = beams.directions()
+    reached = np.where(np.isfinite(hits.distance_m), hits.distance_m, 0.0)
+    points = beams.origins + reached[:, None] * along
+    height = beams.heights_m + beams.slopes * reached
+    for pane in panes:
+        on_pane = _on_pane(pane, points, height) & np.isfinite(hits.distance_m)
+        if not on_pane.any():
+            continue
+        if pane.mirror:
+            other = _mirrored(pane, caster, beams, points, height, reached, on_pane, longest_m)
+            hits = hits.replaced(on_pane, other)
+        else:
+            lost = on_pane & (hits.sine < _HEAD_ON_SINE)
+            hits = hits.replaced(lost, Hits(np.full(len(lost), np.inf), hits.sine))
+    return hits
+
+
+def _on_pane(pane: Pane, points: Array, height: Array) -> NDArray[np.bool_]:
+    span = pane.end - pane.start
+    length = float(np.hypot(*span))
+    unit = span / length
+    offset = points - pane.start
+    s = offset @ unit
+    off = np.abs(offset @ np.array([-unit[1], unit[0]]))
+    return np.asarray(
+        (off < _ON_PANE_M) & (s >= 0.0) & (s <= length) & (height >= pane.bottom_m) & (height <= pane.top_m)
+    )
+
+
+def _mirrored(
+    pane: Pane,
+    caster: RayCaster,
+    beams: Beams,
+    points: Array,
+    height: Array,
+    reached: Array,
+    rows: NDArray[np.bool_],
+    longest_m: float,
+) -> Hits:
+    """Hits ``(N,)`` of the beams of ``rows`` after one reflection, with the whole length of their way."""
+    direction = np.arctan2(*(pane.end - pane.start)[::-1])
+    azimuths = 2.0 * direction - beams.azimuths_rad[rows]
+    starts = points[rows] - _OFF_MIRROR_M * beams.directions()[rows]
+    found = caster.cast(starts, azimuths, height[rows], beams.slopes[rows], longest_m)
+    distance, sine = np.full(len(rows), np.inf), np.ones(len(rows))
+    distance[rows] = reached[rows] + found.distance_m
+    sine[rows] = found.sine
+    return Hits(distance, sine)

@@ -10,8 +10,7 @@ from svfm_ros.config.sim_config import LidarConfig
 from svfm_ros.errors import DataError
 from svfm_ros.installed_files import share_file
 from svfm_ros.mapio import load_map
-from svfm_ros.sim.floor_plan import floor_plan
-from svfm_ros.sim.house import House
+from svfm_ros.sim.house import House, floor_plan
 from svfm_ros.sim.house_drawing import parse_drawing
 from svfm_ros.sim.routes import RouteBook
 from svfm_ros.sim.sensors.raycast import RayCaster
