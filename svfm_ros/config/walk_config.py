@@ -45,7 +45,7 @@ class PlacesConfig:
 
 @dataclass(frozen=True, slots=True)
 class WindowsConfig:
-    """How walks become rows on a common tick."""
+    """How walks become rows of positions at equal time steps."""
 
     dt_s: float = option(0.4, "time between two positions, seconds", low=0.01, high=10.0)
     time_zone: str = option("UTC", "IANA name of the zone the time of day is told in, such as Europe/London")

@@ -1,1 +1,1 @@
-"""Walks: cut from the trajectory, stored, placed in the house's frame, named by where they end."""
+"""Walks: cut from the trajectory, aligned to the house's frame, stored, and resampled for training."""

@@ -8,6 +8,7 @@ import colorsys
 import itertools
 import math
 import re
+from collections import Counter
 from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
@@ -18,16 +19,26 @@ from numpy.typing import ArrayLike, NDArray
 
 from svfm_ros import atomic_files
 from svfm_ros.config.walk_config import PlacesConfig
-from svfm_ros.errors import DataError
+from svfm_ros.errors import DataError, short
 from svfm_ros.types import Place, Places, Walk
 
-__all__ = ["colour_of", "find_places", "find_places_of_walks", "load_places", "save_places"]
+__all__ = [
+    "beside_map",
+    "colour_of",
+    "find_places",
+    "find_places_of_walks",
+    "load_places",
+    "places_file",
+    "places_from_cells",
+    "save_places",
+]
 
 Array = NDArray[np.float64]
 
 # Okabe and Ito's colours for the colour-blind, without black and yellow, which are hard to see on maps.
 _PALETTE = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9")
 _KEYS = ("name", "x", "y", "radius", "colour")
+_FARTHEST_M = 1e9  # from the origin of the house
 _FOUND_NAME = "place {number}"
 _FOUND_PATTERN = re.compile(r"place (\d+)")
 _RADIUS_QUANTILE, _RADIUS_FACTOR = 0.95, 1.2  # radius: this quantile of the visits' distances, times this factor
@@ -44,45 +55,55 @@ def colour_of(number: int) -> str:
 
 def load_places(path: Path) -> Places:
     """Read ``places: [{name, x, y, radius, colour}]``; a place without a colour gets one by its index."""
-    import yaml
-
-    try:
-        sheet = yaml.safe_load(Path(path).read_text())
-    except OSError as error:
-        raise DataError(f"cannot read {path}: {error.strerror}") from error
-    except (yaml.YAMLError, UnicodeDecodeError) as error:
-        raise DataError(f"{path} is not YAML: {str(error).splitlines()[0]}") from error
+    sheet = atomic_files.read_yaml(path, "a list of places")
     if not isinstance(sheet, dict) or not isinstance(sheet.get("places"), list):
         raise DataError(f"{path}: expected a list called places")
-    found = tuple(_place(cell, n, f"{path}, places[{n}]") for n, cell in enumerate(sheet["places"]))
-    double = [p.name for n, p in enumerate(found) if p.name in [q.name for q in found[:n]]]
-    if double:
-        raise DataError(f"{path}: expected each name once, got {double[0]!r} twice")
+    return places_from_cells(sheet["places"], str(path))
+
+
+def places_from_cells(cells: list[Any], where: str) -> Places:
+    """Places from mappings with name, x, y, radius and colour; ``where`` is the start of error messages."""
+    found = tuple(_place(cell, n, f"{where}, places[{n}]") for n, cell in enumerate(cells))
+    name, times = Counter(p.name for p in found).most_common(1)[0] if found else ("", 0)
+    if times > 1:
+        raise DataError(f"{where}: expected each name once, got {short(name)} twice")
     return Places(found)
+
+
+def beside_map(map_file: Path) -> Path:
+    """The file ``places.yaml`` beside a map, in which the places of that map are named."""
+    return Path(map_file).expanduser().absolute().parent / "places.yaml"
+
+
+def places_file(given: Path | None, map_file: Path | None) -> Path | None:
+    """The file of places to use: the given one, otherwise the one beside the map if there is one."""
+    if given is None and map_file is not None and beside_map(map_file).is_file():
+        return beside_map(map_file)
+    return given
 
 
 def _place(cell: Any, number: int, where: str) -> Place:
     if not isinstance(cell, dict):
-        raise DataError(f"{where}: expected {', '.join(_KEYS)}, got {cell!r}")
+        raise DataError(f"{where}: expected {', '.join(_KEYS)}, got {short(cell)}")
     unknown = [key for key in cell if key not in _KEYS]
     missing = [key for key in _KEYS[:-1] if key not in cell]
     if unknown or missing:
-        what = f"got {unknown[0]!r}" if unknown else f"{missing[0]} is missing"
+        what = f"got {short(unknown[0])}" if unknown else f"{missing[0]} is missing"
         raise DataError(f"{where}: expected {', '.join(_KEYS)}, but {what}")
     x, y, radius = (_number(cell[key], f"{where}: {key}") for key in ("x", "y", "radius"))
     colour = cell.get("colour", colour_of(number))
     if not isinstance(colour, str) or not re.fullmatch("#[0-9a-fA-F]{6}", colour):
-        raise DataError(f'{where}: colour: expected "#rrggbb" in quotes, got {colour!r}')
+        raise DataError(f'{where}: colour: expected "#rrggbb" in quotes, got {short(colour)}')
     if radius <= 0:
         raise DataError(f"{where}: radius: expected more than 0, got {radius}")
     if not isinstance(cell["name"], str) or not cell["name"]:
-        raise DataError(f"{where}: name: expected text, got {cell['name']!r}")
+        raise DataError(f"{where}: name: expected text, got {short(cell['name'])}")
     return Place(cell["name"], x, y, radius, colour)
 
 
 def _number(value: Any, where: str) -> float:
-    if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
-        raise DataError(f"{where}: expected a number, got {value!r}")
+    if isinstance(value, bool) or not isinstance(value, int | float) or not abs(value) <= _FARTHEST_M:
+        raise DataError(f"{where}: expected a number of metres, got {short(value)}")
     return float(value)
 
 
@@ -111,8 +132,8 @@ def find_places(
 ) -> Places:
     """The known places, and after them new ones where walks end: positions ``(N, 2)`` at times ``(N,)``.
 
-    Known places keep name, colour and index. Those that were found (``place 1``) move with the walks that end there;
-    those that a person named stay where they are.
+    Known places keep name, colour and index. Those that nobody has named (``place 1``) move with the walks that end
+    there; those that a person named stay where they are.
     """
     config, known = config or PlacesConfig(), known or Places()
     ends, stamps = np.asarray(ends_xy, dtype=float).reshape(-1, 2), np.asarray(stamps_ns, dtype=np.int64)

@@ -14,11 +14,12 @@ from numpy.typing import NDArray
 from svfm_ros.compiled import kernel
 from svfm_ros.errors import DataError
 from svfm_ros.types import OccupancyGrid, Walk
+from svfm_ros.walks.walk_store import WalkStore
 
 if TYPE_CHECKING:
     from scipy.spatial import cKDTree
 
-__all__ = ["FREE", "UNKNOWN", "WALL", "ReferenceMap", "sightlines"]
+__all__ = ["FREE", "UNKNOWN", "WALL", "ReferenceMap", "map_of_store", "sightlines"]
 
 Array = NDArray[np.float64]
 Cells = NDArray[np.uint8]
@@ -90,7 +91,7 @@ class ReferenceMap:
 
     @cached_property
     def tree(self) -> "cKDTree":
-        """For nearest wall points."""
+        """k-d tree of the wall points."""
         from scipy.spatial import cKDTree
 
         return cKDTree(self.points)
@@ -134,6 +135,21 @@ class ReferenceMap:
         column, row = np.floor((np.asarray(points, dtype=float) - self.corner) / self.resolution_m).astype(np.int64).T
         inside = (row >= 0) & (row < height) & (column >= 0) & (column < width)
         return np.clip(row, 0, height - 1), np.clip(column, 0, width - 1), inside
+
+
+def map_of_store(store: WalkStore, most: int | None = None) -> ReferenceMap | None:
+    """The reference map of the aligned walks of a store, or of ``most`` of them; None where they have no points."""
+    known = store.ids_by_alignment(accepted=True)
+    count = len(known) if most is None else min(len(known), most)
+    house: ReferenceMap | None = None
+    for i in np.unique(np.linspace(0, len(known) - 1, count).astype(int)):
+        alignment = store.alignment(known[i])
+        if alignment is None:  # deleted meanwhile
+            continue
+        walk = store.load(known[i]).placed(alignment.T_house_walk)
+        if len(walk.points):
+            house = ReferenceMap.from_walk(walk) if house is None else house.extended(walk)
+    return house
 
 
 def sightlines(walk: Walk) -> tuple[Array, Array]:

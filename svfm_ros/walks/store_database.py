@@ -1,14 +1,15 @@
-"""The SQLite file of a walk store: its tables, its connections, and one sentence for each way they can fail.
+"""The folder and the SQLite file of a walk store: tables, connections, and error messages.
 
     store        one row: the frame that alignments lead to
     walks        one row per walk: id, resident, time, numbers of poses and points
     tracks       one row per walk: its arrays, little-endian, row by row, and a checksum of the whole walk
     alignments   one row per walk that was aligned: its pose in the house's frame
 
-Every operation has a connection of its own, so threads and child processes need no care. Between operations the file
-stands alone: SQLite's write-ahead log beside it is emptied when the last connection closes.
+Every operation has a connection of its own, so threads and child processes may use one store. Between operations all
+data is in the one file: SQLite's write-ahead log beside it is emptied when the last connection closes.
 """
 
+import logging
 import os
 import sqlite3
 from collections.abc import Iterator
@@ -19,8 +20,10 @@ from urllib.parse import quote
 
 from svfm_ros.atomic_files import make_folder, sync_folder
 from svfm_ros.errors import DataError
+from svfm_ros.walks.old_store import is_old_store
 
-__all__ = ["DATABASE", "STORE_SCHEMA", "StoreDatabase"]
+__all__ = ["STORE_SCHEMA", "StoreDatabase", "check_folder", "check_room", "is_in_old_format", "is_store"]
+__all__ += ["warn_if_open_to_others"]
 
 DATABASE = "walks.sqlite"
 STORE_SCHEMA = 1
@@ -28,6 +31,19 @@ STORE_SCHEMA = 1
 
 _APPLICATION_ID = 0x7376666D  # "svfm"
 _PATIENCE_S = 60.0  # how long one program waits for another that writes
+_NEIGHBOURS = (
+    "*.state",
+    "*.session",
+    "*.unusable",
+    "*.pt",
+    "*.tables",
+    "*.key",
+    "*.position",
+    ".*",
+)  # kept in the folder by nodes
+
+_log = logging.getLogger(__name__)
+_warned: set[Path] = set()
 
 _TABLES = """
 CREATE TABLE store (frame TEXT NOT NULL) STRICT;
@@ -76,7 +92,7 @@ class StoreDatabase:
 
     def make(self, frame: str) -> None:
         """Make the tables unless another program has just done so; an interrupted call leaves an empty file."""
-        with self._said(writes=True):
+        with self._errors_explained(writes=True):
             make_folder(self.folder)
             with suppress(FileExistsError):
                 os.close(os.open(self.path, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600))
@@ -98,7 +114,7 @@ class StoreDatabase:
 
     def is_unfinished(self) -> bool:
         """Whether making the tables was interrupted: the file is empty once SQLite has undone what was begun."""
-        with self._said():
+        with self._errors_explained():
             if not self.path.is_file():
                 return False
         with self.reading() as db:
@@ -123,7 +139,7 @@ class StoreDatabase:
     @contextmanager
     def reading(self) -> Iterator[sqlite3.Connection]:
         """A connection to read with; it does not wait for writers, nor they for it."""
-        with self._said(), closing(self._readable()) as db:
+        with self._errors_explained(), closing(self._readable()) as db:
             yield db
 
     @contextmanager
@@ -132,7 +148,7 @@ class StoreDatabase:
 
         Writers of all programs take turns.
         """
-        with self._said(writes=True), closing(self._connect("rw")) as db:
+        with self._errors_explained(writes=True), closing(self._connect("rw")) as db:
             db.execute("PRAGMA journal_mode = WAL")
             db.execute("BEGIN IMMEDIATE")
             try:
@@ -148,7 +164,7 @@ class StoreDatabase:
         Rows are overwritten with zeros when they are deleted. This removes what remains of them in the write-ahead
         log and in pages that were reorganised.
         """
-        with self._said(writes=True), closing(self._connect("rw")) as db:
+        with self._errors_explained(writes=True), closing(self._connect("rw")) as db:
             db.execute("VACUUM")
             busy, *_ = db.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
             return not busy
@@ -183,7 +199,7 @@ class StoreDatabase:
         return db
 
     @contextmanager
-    def _said(self, writes: bool = False) -> Iterator[None]:
+    def _errors_explained(self, writes: bool = False) -> Iterator[None]:
         """Turn errors of SQLite into a sentence about the file."""
         try:
             yield
@@ -218,3 +234,60 @@ def _code(error: sqlite3.Error) -> int:
 def _text(data: bytes) -> str:
     """Text of the file; damaged bytes are replaced, and the row's checksum fails later."""
     return data.decode(errors="replace")
+
+
+def is_store(path: Path) -> bool:
+    """Whether a folder holds a walk store, of today's format or the earlier one."""
+    database = Path(path) / DATABASE
+    try:
+        return (database.is_file() and database.stat().st_size > 0) or is_old_store(Path(path))
+    except OSError:
+        return True  # opening it says what is wrong
+
+
+def is_in_old_format(path: Path) -> bool:
+    """Whether a folder holds a store of the earlier format and none of today's."""
+    return is_old_store(path) and not (path / DATABASE).exists()
+
+
+def check_folder(path: Path) -> None:
+    """Refuse what is no store, in one sentence."""
+    try:
+        if not path.is_dir():
+            raise DataError(f"expected a walk store, got no folder at {path}")
+        if is_in_old_format(path):
+            raise DataError(
+                f"{path} is a walk store of the earlier format: "
+                f"bring its walks into a new one with: svfm store NEW --import {path}"
+            )
+        if not (path / DATABASE).exists():
+            raise DataError(f"expected a walk store, which has a file {DATABASE}, got the folder {path}")
+        if not (path / DATABASE).is_file():
+            raise DataError(f"expected a walk store, got {path / DATABASE} that is no file")
+    except OSError as error:
+        raise DataError(f"cannot read the store {path}: {error.strerror}") from error
+
+
+def check_room(path: Path) -> None:
+    """Refuse to make a store where other things are kept."""
+    try:
+        if path.exists() and not path.is_dir():
+            raise DataError(f"expected a folder for the walk store, got a file at {path}")
+        inside = list(path.iterdir()) if path.exists() else []
+    except OSError as error:
+        raise DataError(f"cannot make a walk store at {path}: {error.strerror}") from error
+    own = (f"{DATABASE}*", *_NEIGHBOURS)
+    strangers = [p.name for p in inside if not any(p.match(pattern) for pattern in own)]
+    if strangers:
+        raise DataError(f"expected a new or empty folder for the walk store, but {path} holds {min(strangers)!r}")
+
+
+def warn_if_open_to_others(folder: Path) -> None:
+    """Say once how to close a folder that other users of the machine can look into."""
+    try:
+        is_open = folder.stat().st_mode & 0o077 and (folder / DATABASE).stat().st_mode & 0o077
+    except OSError:
+        return
+    if is_open and folder not in _warned:
+        _warned.add(folder)
+        _log.warning("others can read the walks in %s: close it with: chmod -R go= %s", folder, folder)

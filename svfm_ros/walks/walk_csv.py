@@ -1,4 +1,4 @@
-"""Walks as CSV, so that people bring their own: columns ``walk_id,t,x,y`` and, if wanted, ``resident``.
+"""Walks as CSV files, for walks from other trackers: columns ``walk_id,t,x,y`` and, if wanted, ``resident``.
 
 ``t`` is Unix time in seconds, ``x`` and ``y`` are metres; rows of a walk stand together, in order of time. Other
 columns are left unread. A walk's heading is not in the file: it is taken from the direction of travel.
@@ -7,6 +7,7 @@ columns are left unread. A walk's heading is not in the file: it is taken from t
 import csv
 import io
 import itertools
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
@@ -18,7 +19,7 @@ from numpy.typing import ArrayLike, NDArray
 from svfm_ros import atomic_files
 from svfm_ros.atomic_files import read_regular
 from svfm_ros.clock import NS_PER_S
-from svfm_ros.errors import DataError
+from svfm_ros.errors import DataError, short
 from svfm_ros.types import Walk
 
 __all__ = ["headings", "read_walks_csv", "write_walks_csv"]
@@ -29,12 +30,14 @@ _REQUIRED = ("walk_id", "t", "x", "y")
 _LAST_STAMP_S = 9.2e9  # what fits into 64 bits of nanoseconds
 _FARTHEST_M = 1e9  # from the origin of the house
 _MOST_BYTES = 1 << 30
+_LONGEST_NAME = 255  # of a walk or a resident
+_SHOWN = 200  # letters of a header in a sentence
 _STANDING_M = 1e-6  # steps below this have no direction
 
 
 @dataclass(frozen=True, slots=True)
 class _Table:
-    """The cells of a file, column by column; knows on which line a row stood."""
+    """The cells of a file, column by column, and the line of each row."""
 
     path: Path
     columns: dict[str, Sequence[str]]
@@ -140,11 +143,11 @@ def _header(path: Path, cells: Sequence[str]) -> list[str]:
     header = [cell.strip() for cell in cells]
     missing = [name for name in _REQUIRED if name not in header]
     if missing:
-        got = ",".join(header) or "nothing"
+        got = ",".join(header)[:_SHOWN] or "nothing"
         raise DataError(f"{path}, line 1: expected the columns {','.join(_REQUIRED)}, but {missing[0]} is not in {got}")
-    double = [name for name in header if header.count(name) > 1]
-    if double:
-        raise DataError(f"{path}, line 1: expected each column once, got {double[0]} {header.count(double[0])} times")
+    name, times = Counter(header).most_common(1)[0]
+    if times > 1:
+        raise DataError(f"{path}, line 1: expected each column once, got {short(name)} {times} times")
     return header
 
 
@@ -155,8 +158,9 @@ def _spans(table: _Table) -> list[_Span]:
     spans = [_Span(ids[a], a, b) for a, b in itertools.pairwise([*begins, table.rows])]
     seen: set[str] = set()
     for span in spans:
-        if not span.walk_id:
-            raise table.complain(span.begin, "expected a walk_id, got an empty cell")
+        if not 0 < len(span.walk_id) <= _LONGEST_NAME:
+            got = f"{len(span.walk_id)} letters" if span.walk_id else "an empty cell"
+            raise table.complain(span.begin, f"expected a walk_id of at most {_LONGEST_NAME} letters, got {got}")
         if span.walk_id in seen:
             raise table.complain(span.begin, f"walk {span.walk_id!r} comes back after another walk: expected ids once")
         if span.end - span.begin < 2:
@@ -171,6 +175,9 @@ def _residents(table: _Table, spans: list[_Span], default: str) -> list[str]:
         return [default] * len(spans)
     cells = [cell.strip() or default for cell in table.columns["resident"]]
     for span in spans:
+        if len(cells[span.begin]) > _LONGEST_NAME:
+            got = len(cells[span.begin])
+            raise table.complain(span.begin, f"expected a resident of at most {_LONGEST_NAME} letters, got {got}")
         for row in range(span.begin + 1, span.end):
             if cells[row] != cells[span.begin]:
                 mixed = (
@@ -186,10 +193,10 @@ def _numbers(table: _Table, name: str) -> Array:
         values = np.array(cells, dtype=float)
     except ValueError:
         row = next(i for i, cell in enumerate(cells) if not _is_number(cell))
-        raise table.complain(row, f"expected a number in column {name}, got {cells[row]!r}") from None
+        raise table.complain(row, f"expected a number in column {name}, got {short(cells[row])}") from None
     if not np.isfinite(values).all():
         row = int(np.argmin(np.isfinite(values)))
-        raise table.complain(row, f"expected a finite number in column {name}, got {cells[row]!r}")
+        raise table.complain(row, f"expected a finite number in column {name}, got {short(cells[row])}")
     return values
 
 
@@ -198,7 +205,7 @@ def _metres(table: _Table, name: str) -> Array:
     far = np.abs(values) > _FARTHEST_M
     if far.any():
         row = int(np.argmax(far))
-        raise table.complain(row, f"expected {name} in metres within a house, got {table.columns[name][row]!r}")
+        raise table.complain(row, f"expected {name} in metres within a house, got {short(table.columns[name][row])}")
     return values
 
 
@@ -216,7 +223,7 @@ def _stamps_ns(table: _Table) -> NDArray[np.int64]:
     late = np.abs(seconds) > _LAST_STAMP_S
     if late.any():
         row = int(np.argmax(late))
-        raise table.complain(row, f"expected t in Unix seconds, got {table.columns['t'][row]!r}")
+        raise table.complain(row, f"expected t in Unix seconds, got {short(table.columns['t'][row])}")
     return np.array([_to_ns(cell) for cell in table.columns["t"]], dtype=np.int64)
 
 

@@ -193,6 +193,9 @@ def take_walk(
 ) -> Walk:
     """The walk of an interval with the poses of the given trajectory, in its frame."""
     stamps, trajectory = np.asarray(stamps_ns, dtype=np.int64), np.asarray(poses, dtype=float)
+    if (np.diff(stamps) <= 0).any():  # scans that arrived twice or in another order
+        stamps, first = np.unique(stamps, return_index=True)
+        trajectory = trajectory[first]
     part = slice(*np.searchsorted(stamps, [cut.start_ns, cut.end_ns + 1]))
     if len(stamps[part]) < 2:
         raise DataError(f"expected a trajectory with two poses from {cut.start_ns} to {cut.end_ns}, got fewer")

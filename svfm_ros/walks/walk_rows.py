@@ -40,7 +40,7 @@ _UPPER = np.triu_indices(3)
 
 @dataclass(frozen=True, slots=True)
 class WalkEntry:
-    """What the table of walks says of one walk."""
+    """The row of one walk in the table of walks."""
 
     walk_id: str
     resident: str
@@ -184,7 +184,7 @@ def _dict_of_match(match: MatchResult) -> dict[str, Any]:
 
 
 def match_from(plain: dict[str, Any]) -> MatchResult:
-    """A match out of JSON."""
+    """A match from its JSON object."""
     return MatchResult(
         Pose2.from_array(plain["T_target_source"]),
         plain["converged"],

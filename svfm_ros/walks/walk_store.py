@@ -17,15 +17,22 @@ from svfm_ros.errors import DataError
 from svfm_ros.types import Alignment, Pose2, Walk
 from svfm_ros.walks import walk_rows
 from svfm_ros.walks.old_store import read_old_frame, read_old_walks
-from svfm_ros.walks.store_database import STORE_SCHEMA, StoreDatabase
-from svfm_ros.walks.store_folder import check_folder, check_room, is_in_old_format, is_store, warn_if_open_to_others
-from svfm_ros.walks.walk_csv import read_walks_csv, write_walks_csv
+from svfm_ros.walks.store_database import (
+    STORE_SCHEMA,
+    StoreDatabase,
+    check_folder,
+    check_room,
+    is_in_old_format,
+    is_store,
+    warn_if_open_to_others,
+)
+from svfm_ros.walks.walk_csv import write_walks_csv
 from svfm_ros.walks.walk_rows import WalkEntry
 
 __all__ = ["STORE_SCHEMA", "Added", "Deleted", "Exported", "StoreProblem", "WalkEntry", "WalkStore", "is_store"]
 __all__ += ["frame_of_store"]
 
-_READ_AT_ONCE = 64  # walks per reading, so that a long export keeps no old pages alive
+_READ_AT_ONCE = 64  # walks per reading, so that a long export does not keep SQLite from reusing old pages
 _WRITE_AT_ONCE = 512  # walks per transaction of an import
 
 _log = logging.getLogger(__name__)
@@ -122,7 +129,7 @@ class WalkStore:
 
     @property
     def residents(self) -> tuple[str, ...]:
-        """Everybody who has walks here, by name."""
+        """Names of the residents whose walks are stored."""
         return tuple(sorted({entry.resident for entry in self.entries}))
 
     @property
@@ -218,9 +225,8 @@ class WalkStore:
                 values = (row[0], *walk_rows.alignment_row(alignment))
                 db.execute("INSERT OR REPLACE INTO alignments VALUES (?, ?, ?, ?, ?, ?, ?, ?)", values)
 
-    def import_csv(self, path: Path, resident: str = "unknown") -> Added:
-        """Store the walks of a CSV file, which are in the house's frame already."""
-        walks = read_walks_csv(path, resident)
+    def import_walks(self, walks: Sequence[Walk]) -> Added:
+        """Store walks that are in the house's frame already."""
         new = self.add_all(walks)
         there = set(self.ids_by_alignment(None))
         reason = "imported in the house's frame"

@@ -1,4 +1,4 @@
-"""Placed walks as training data: positions on one tick of the clock, padded, with the local hour.
+"""Walks in the house's frame as training data: positions at equal time steps, padded, with the local hour.
 
 Splits into training and held-out rows go by whole walks, never within one: two pieces of a walk on both sides of a
 split would let a model be scored on positions it was trained on.
@@ -34,7 +34,7 @@ class WalkSplit:
 
 @dataclass(frozen=True, slots=True)
 class _Row:
-    """One walk, or the part of it between two gaps, on the tick."""
+    """One walk, or the part of it between two gaps, at equal time steps."""
 
     walk: Walk
     start_ns: int
@@ -43,9 +43,9 @@ class _Row:
 
 
 def make_windows(walks: Iterable[Walk], config: WindowsConfig | None = None, frame: str = "map") -> WalkWindows:
-    """Rows for walks that are all in the same frame; what lies between ticks is interpolated along straight lines.
+    """Rows for walks that are all in the same frame; positions at equal time steps are interpolated linearly.
 
-    A row stops at the last tick its walk reaches: nothing is made up beyond the last position.
+    A row stops at the last time step that its walk reaches: nothing is extrapolated.
     """
     config = config or WindowsConfig()
     rows: list[_Row] = []
@@ -67,7 +67,7 @@ def _check_walk(walk: Walk, seen: set[str]) -> None:
 
 
 def _rows(walk: Walk, config: WindowsConfig) -> list[_Row]:
-    """The walk on the tick, split where it has gaps."""
+    """The walk resampled at equal time steps, split where it has gaps."""
     gaps = np.flatnonzero(np.diff(walk.stamps_ns) > config.max_gap_s * 1e9) + 1
     edges = [0, *gaps.tolist(), len(walk.stamps_ns)]
     return [_resample(walk, slice(a, b), config.dt_s) for a, b in itertools.pairwise(edges)]
@@ -146,7 +146,7 @@ def fixed_length(windows: WalkWindows, steps: int, stride: int) -> WalkWindows:
 
 
 def split_by_time(windows: WalkWindows, held_out_share: float = 0.25) -> WalkSplit:
-    """The latest walks are held out: the past forecasts the future."""
+    """Hold out the latest walks."""
     _check_share(held_out_share)
     first_ns: dict[str, int] = {}
     for walk_id, start_ns in zip(windows.walk_ids, windows.start_ns.tolist(), strict=True):

@@ -140,10 +140,10 @@ def test_the_house_of_the_demo_is_read() -> None:
 BAD = {
     "not a list": ("places: 3", "expected a list called places"),
     "nothing": ("", "expected a list called places"),
-    "not YAML": ("places: [", "is not YAML"),
+    "not YAML": ("places: [", "is not a list of places in YAML"),
     "missing": ("places: [{name: a, x: 1, radius: 1}]", r"places\[0\]: .*y is missing"),
     "unknown": ("places: [{name: a, x: 1, y: 1, radius: 1, color: red}]", "got 'color'"),
-    "text": ("places: [{name: a, x: left, y: 1, radius: 1}]", "x: expected a number, got 'left'"),
+    "text": ("places: [{name: a, x: left, y: 1, radius: 1}]", "x: expected a number of metres, got 'left'"),
     "nan": ("places: [{name: a, x: .nan, y: 1, radius: 1}]", "x: expected a number"),
     "radius": ("places: [{name: a, x: 0, y: 1, radius: 0}]", "radius: expected more than 0"),
     "colour": ("places: [{name: a, x: 0, y: 1, radius: 1, colour: red}]", "expected .#rrggbb. in quotes, got 'red'"),

@@ -57,7 +57,7 @@ def test_residents_are_read_and_empty_cells_take_the_default(tmp_path: Path) -> 
 BAD = {
     "missing column": ("walk_id,t,x\na,1,0\n", "line 1: .*y is not in walk_id,t,x"),
     "semicolons": ("walk_id;t;x;y\na;1;0;0\n", "line 1: .*walk_id is not in walk_id;t;x;y"),
-    "column twice": ("walk_id,t,x,y,x\na,1,0,0,0\n", "line 1: expected each column once, got x 2 times"),
+    "column twice": ("walk_id,t,x,y,x\na,1,0,0,0\n", "line 1: expected each column once, got 'x' 2 times"),
     "text in numbers": ("walk_id,t,x,y\na,1,0,0\na,2,left,0\n", "line 3: expected a number in column x, got 'left'"),
     "text in times": ("walk_id,t,x,y\na,noon,0,0\na,2,0,0\n", "line 2: expected a number in column t, got 'noon'"),
     "empty cell": ("walk_id,t,x,y\na,1,0,0\na,2,,0\n", "line 3: expected a number in column x, got ''"),

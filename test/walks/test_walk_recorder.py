@@ -306,3 +306,13 @@ def test_thinning_keeps_every_square_and_the_mean(count: int, spacing: float, se
     if count:
         distance = np.linalg.norm(points[:, None] - thin[None], axis=-1).min(axis=1)
         assert distance.max() <= spacing * np.sqrt(2)
+
+
+def test_scans_that_arrive_twice_or_late_do_not_cost_a_walk() -> None:
+    stamps, poses = trajectory(sit(20, 0), go(0, 6), sit(20, 6))
+    (cut,) = cut_walks(stamps, poses)
+    arrived = np.r_[np.repeat(np.arange(len(stamps) - 2), 2), len(stamps) - 1, len(stamps) - 2]
+    walk = take_walk(cut, "anna", stamps[arrived], poses[arrived])
+    expected = take_walk(cut, "anna", stamps, poses)
+    np.testing.assert_array_equal(walk.stamps_ns, expected.stamps_ns)
+    np.testing.assert_array_equal(walk.poses, expected.poses)

@@ -134,7 +134,7 @@ def test_duplicates_are_counted_whatever_their_id(store: WalkStore, tmp_path: Pa
     assert store.add_all([replace(walk, resident="ben", walk_id="ben-1")]) == 1  # another person's claim
     rows = "walk_id,t,x,y\n" + "".join(f"{i},{t},{t},0\n" for i in ("a", "b") for t in (1, 2))
     (tmp_path / "in.csv").write_text(rows)
-    added = store.import_csv(tmp_path / "in.csv")
+    added = store.import_walks(read_walks_csv(tmp_path / "in.csv"))
     assert (added.new, added.duplicates) == (1, 1)
 
 
@@ -497,8 +497,8 @@ def test_deleting_a_resident_leaves_no_trace_of_them(store: WalkStore) -> None:
 def test_csv_goes_in_and_comes_out(store: WalkStore, tmp_path: Path) -> None:
     source, target = tmp_path / "in.csv", tmp_path / "out.csv"
     source.write_text("walk_id,t,x,y,resident\na,1,0,0,ben\na,2,1,0,ben\nb,5,2,2,anna\nb,6.5,2,3,anna\n")
-    assert store.import_csv(source).new == 2
-    again = store.import_csv(source)
+    assert store.import_walks(read_walks_csv(source)).new == 2
+    again = store.import_walks(read_walks_csv(source))
     assert (again.new, again.duplicates) == (0, 2)
     assert store.residents == ("anna", "ben")
     assert store.export_csv(target).walks == 2
@@ -517,7 +517,7 @@ def test_a_bad_csv_changes_nothing(store: WalkStore, tmp_path: Path) -> None:
     source = tmp_path / "in.csv"
     source.write_text("walk_id,t,x,y\na,1,0,0\na,2,1,0\nb,5,2,2\n")
     with pytest.raises(DataError, match="one point"):
-        store.import_csv(source)
+        store.import_walks(read_walks_csv(source))
     assert_holds(store.path, [])
 
 
@@ -539,6 +539,13 @@ def test_an_export_while_walks_are_deleted_counts_what_is_missing(store: WalkSto
     assert done.expected == 100
     assert 50 <= done.walks < 100
     assert len(read_walks_csv(tmp_path / "out.csv")) == done.walks
+
+
+def test_an_export_holds_what_another_program_has_added(tmp_path: Path) -> None:
+    here = WalkStore.create(tmp_path / "store")
+    WalkStore.open(here.path).add(make_walk(1))
+    done = here.export_csv(tmp_path / "out.csv", raw=True)
+    assert (done.walks, done.expected) == (1, 1)
 
 
 # --- other folders and formats ---------------------------------------------------------------------------------------
