@@ -4,7 +4,7 @@ The public names, loaded on first use (importing this package imports neither nu
 
 =================  ====================================================================================
 walks              ``read_walks``, ``write_walks``, ``simulate``, ``Walk``, ``WalkStore``
-model              ``train``, ``load_model``, ``Model``, ``Forecast``
+model              ``train``, ``load_model``, ``Model``, ``Forecast``, ``evaluate``
 pictures           ``draw_forecast``, ``write_report``
 scans              ``read_scans``, ``run_slam``, ``Slam``, ``Scan``, ``load_map``
 =================  ====================================================================================
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from svfm_ros.api import (
         Model,
         draw_forecast,
+        evaluate,
         load_model,
         read_scans,
         read_walks,
@@ -48,6 +49,7 @@ __all__ = [
     "Walk",
     "WalkStore",
     "draw_forecast",
+    "evaluate",
     "load_map",
     "load_model",
     "read_scans",
@@ -73,7 +75,7 @@ _MODULES = {
 def __getattr__(name: str) -> Any:
     """Import a public name when it is first used (PEP 562)."""
     if name == "__version__":
-        from svfm_ros.version import version
+        from svfm_ros.installed_files import version
 
         return version()
     if name not in __all__:

@@ -4,13 +4,14 @@ Each one checks its input and calls the same code as the command of that name. H
 are used, so that reading walks does not load torch.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from svfm_ros.atomic_files import make_folder, write_whole
 from svfm_ros.clock import NS_PER_S, parse_hour, parse_local_time, zone
 from svfm_ros.errors import UsageError
 
@@ -19,14 +20,17 @@ if TYPE_CHECKING:
 
     from svfm_ros.forecasting.forecaster import Forecaster
     from svfm_ros.forecasting.model_file import WalkModelFile
+    from svfm_ros.pipeline.evaluation import Evaluation
     from svfm_ros.slam.trajectory import Trajectory
     from svfm_ros.sources import ScanSource
+    from svfm_ros.sources.scan_source import Measured
     from svfm_ros.types import Forecast, OccupancyGrid, Places, Scan, Walk
 
 __all__ = [
     "Model",
     "SlamResult",
     "draw_forecast",
+    "evaluate",
     "load_model",
     "read_scans",
     "read_walks",
@@ -45,11 +49,15 @@ def read_walks(path: Path | str, resident: str | None = None) -> "list[Walk]":
 
     ``t`` is in Unix seconds, ``x`` and ``y`` in metres. ``resident`` is needed where a file holds several people's.
     """
+    return _walks_at(path, resident)
+
+
+def _walks_at(path: Path | str, resident: str | None = None, several: bool = False) -> "list[Walk]":
     from svfm_ros.pipeline.walk_input import read_walks as read_input
 
     if not Path(path).exists():
         raise UsageError(f"expected a walk store or a CSV file, got nothing at {path}")
-    return read_input(Path(path), resident).walks
+    return read_input(Path(path), resident, several).walks
 
 
 def write_walks(walks: "Iterable[Walk]", path: Path | str) -> int:
@@ -90,7 +98,7 @@ def simulate(
 
 
 class Model:
-    """A learned model of one person's walks in one house; made by ``train`` and ``load_model``."""
+    """A learned model of the walks of a home's residents; made by ``train`` and ``load_model``."""
 
     def __init__(
         self,
@@ -100,7 +108,7 @@ class Model:
     ) -> None:
         """``places`` replace those of the model, paths do not cross the walls of ``map``."""
         self.file = file
-        self._places, self._map = places, map
+        self._places, self.map = places, map
 
     def __repr__(self) -> str:
         return f"<svfm_ros.Model {self.model_id}: {', '.join(self.places.names) or 'no places'}>"
@@ -128,7 +136,18 @@ class Model:
         from svfm_ros.forecasting.model_file import places_from
 
         places = places_from(self.file.metrics) if self._places is None else _as_places(self._places)
-        return Forecaster(self.file, places, replace(ForecastConfig(), frame=self.file.frame), _as_map(self._map))
+        return Forecaster(self.file, places, replace(ForecastConfig(), frame=self.file.frame), _as_map(self.map))
+
+    @property
+    def residents(self) -> tuple[str, ...]:
+        """Names of the people whose walks it was learnt from."""
+        return self.file.residents.names
+
+    def of_resident(self, name: str) -> "Model":
+        """The same home, with the habits, the pace and the spread of one of its residents."""
+        if name not in self.residents:
+            raise UsageError(f"expected one of {', '.join(self.residents)}, got {name!r}")
+        return Model(self.file.of_resident(name), self._places, self.map)
 
     def forecast(
         self,
@@ -165,7 +184,7 @@ class Model:
         from svfm_ros.forecasting.model_file import save_walk_model
 
         try:
-            Path(path).absolute().parent.mkdir(parents=True, exist_ok=True)
+            make_folder(Path(path).absolute().parent)
             save_walk_model(Path(path), self.file)
         except OSError as error:
             raise UsageError(f"cannot write {path}: {error.strerror}") from error
@@ -179,7 +198,7 @@ def train(
     time_zone: str = "UTC",
     seed: int = 0,
 ) -> Model:
-    """Learn one person's walks, all in one frame.
+    """Learn the walks of a home, all in one frame; walks of several residents give one model with habits of each.
 
     ``places`` names the places (a YAML file or ``Places``); otherwise they are found where walks end. ``time_zone`` is
     that of the home.
@@ -188,7 +207,7 @@ def train(
     from svfm_ros.config.walk_config import WindowsConfig
     from svfm_ros.pipeline.learn import LearnConfig, learn
 
-    given = read_walks(walks) if isinstance(walks, Path | str) else list(walks)
+    given = _walks_at(walks, several=True) if isinstance(walks, Path | str) else list(walks)
     config = LearnConfig(windows=WindowsConfig(time_zone=time_zone), train=WalkTrainConfig(seed=seed))
     named = None if places is None else _as_places(places)
     return Model(learn(given, config, places=named).file, map=map)
@@ -208,6 +227,24 @@ def load_model(
     return Model(load_walk_model(Path(path)), places, map)
 
 
+def evaluate(model: Model, walks: "Sequence[Walk] | Path | str", *, samples: int = 200, seed: int = 0) -> "Evaluation":
+    """Scores of the model's forecasts on those walks it was not trained on; ``samples`` paths for each walk.
+
+    Where it was trained on all of them, a model trained in the same way without a fifth of them is scored on that fifth
+    (``relearnt``).
+    """
+    from svfm_ros.forecasting.forecaster import Forecaster
+    from svfm_ros.pipeline.evaluation import BEST_OF, evaluate_forecasts
+    from svfm_ros.pipeline.learn import scored_on_unseen
+
+    if samples < BEST_OF:
+        raise UsageError(f"expected at least {BEST_OF} samples, got {samples}")
+    given = read_walks(walks) if isinstance(walks, Path | str) else list(walks)
+    scored, own = scored_on_unseen(model.file, given), model.forecaster
+    config = replace(own.config, samples=samples, seed=seed)
+    return evaluate_forecasts(Forecaster(scored.file, own.places, config, _as_map(model.map)), scored, seed)
+
+
 def draw_forecast(
     path: Path | str, forecast: "Forecast", model: Model, map: "OccupancyGrid | Path | str | None" = None
 ) -> None:
@@ -225,7 +262,7 @@ def write_report(
     from svfm_ros.report import gather, render
 
     content = gather(model.forecaster, walks, _as_map(map))
-    Path(path).write_text(render(content), encoding="utf-8")
+    write_whole(Path(path), render(content).encode())
 
 
 def read_scans(path: Path | str, topic: str | None = None) -> "ScanSource":
@@ -237,22 +274,32 @@ def read_scans(path: Path | str, topic: str | None = None) -> "ScanSource":
 
 @dataclass(frozen=True, slots=True)
 class SlamResult:
-    """A map and the pose of every scan that could be placed, in the map's frame."""
+    """A map and the pose of every scan that could be matched, in the map's frame."""
 
     map: "OccupancyGrid"
     trajectory: "Trajectory"  # stamps_ns (T,), poses (T, 3)
 
 
 def run_slam(scans: "Iterable[Scan] | Path | str", resolution_m: float = 0.05) -> SlamResult:
-    """Map and optimised trajectory from scans alone; ``Slam`` does the same scan by scan, live."""
+    """Map and optimised trajectory from scans, and IMU and odometry in a bag; ``Slam`` does the same live."""
     from svfm_ros.config.slam_config import RasterConfig
     from svfm_ros.slam import offline
 
-    source: Iterable[Scan] = read_scans(scans) if isinstance(scans, Path | str) else scans
-    if isinstance(source, Iterator):
-        source = list(source)  # it is read twice: for the poses, then for the map
-    trajectory = offline.run_slam(source).trajectory
-    return SlamResult(offline.draw_grid(source, trajectory, RasterConfig(resolution_m=resolution_m)), trajectory)
+    source = _read_twice(scans)
+    done = offline.run_slam(source())
+    raster = RasterConfig(resolution_m=resolution_m)
+    return SlamResult(offline.draw_grid(done.scans_used(source()), done.trajectory, raster), done.trajectory)
+
+
+def _read_twice(scans: "Iterable[Scan] | Path | str") -> "Callable[[], Iterator[Measured]]":
+    """What reads the messages once more with each call: for the poses, then for the map."""
+    from svfm_ros.sources import ScanSource
+
+    source = read_scans(scans) if isinstance(scans, Path | str) else scans
+    if isinstance(source, ScanSource):
+        return source.messages
+    kept = list(source) if isinstance(source, Iterator) else source
+    return lambda: iter(kept)
 
 
 def _as_places(places: "Places | Path | str") -> "Places":

@@ -13,6 +13,7 @@ __all__ = ["NS_PER_S", "days_of", "hours_of_day", "parse_hour", "parse_local_tim
 
 NS_PER_S = 1_000_000_000
 _HOUR_S = 3600.0
+_FIRST_YEAR, _LAST_YEAR = 1970, 2199  # of times that people give; nanoseconds end in 2262
 
 
 def zone(name: str) -> ZoneInfo:
@@ -56,6 +57,8 @@ def parse_local_time(text: str, zone_name: str) -> int:
         when = datetime.fromisoformat(text)
     except ValueError as error:
         raise ConfigError(f"expected a time such as 2026-11-16T23:00, got {text!r}") from error
+    if not _FIRST_YEAR <= when.year <= _LAST_YEAR:
+        raise ConfigError(f"expected a time from {_FIRST_YEAR} to {_LAST_YEAR}, got {text!r}")
     if when.tzinfo is None:
         when = when.replace(tzinfo=zone(zone_name))
     return int(when.timestamp()) * NS_PER_S + when.microsecond * 1000

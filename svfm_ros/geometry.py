@@ -11,7 +11,7 @@ __all__ = ["apply", "compose", "exp", "inverse", "log", "relative", "wrap_angle"
 
 Array = NDArray[np.float64]
 
-# Below this angle sin(x)/x and its kin are replaced by their series; the error of the series is of order 1e-16.
+# Below this angle sin(x)/x and (1 - cos(x))/x are replaced by their series; the error of the series is of order 1e-16.
 SMALL_ANGLE_RAD = 1e-4
 
 

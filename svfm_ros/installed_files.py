@@ -6,7 +6,7 @@ from pathlib import Path
 
 from svfm_ros.errors import UsageError
 
-__all__ = ["share_file"]
+__all__ = ["share_file", "version"]
 
 
 def _share_folders() -> list[Path]:
@@ -24,3 +24,14 @@ def share_file(relative: str) -> Path:
             return folder / relative
     looked = ", ".join(map(str, folders)) or "no installation of svfm_ros"
     raise UsageError(f"expected {relative} among the package's shared files, but it is not in {looked}")
+
+
+def version() -> str:
+    """The version as in package.xml; ``0+source`` where the package is not installed."""
+    from importlib.metadata import PackageNotFoundError
+    from importlib.metadata import version as installed_version
+
+    try:
+        return installed_version("svfm_ros")
+    except PackageNotFoundError:
+        return "0+source"

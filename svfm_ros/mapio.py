@@ -11,8 +11,8 @@ import numpy as np
 import yaml
 from numpy.typing import NDArray
 
-from svfm_ros.atomic_files import make_folder, read_regular, write_whole
-from svfm_ros.errors import DataError
+from svfm_ros.atomic_files import make_folder, read_regular, read_yaml, write_whole
+from svfm_ros.errors import DataError, short
 from svfm_ros.types import OccupancyGrid, Pose2
 
 __all__ = ["load_map", "save_map"]
@@ -24,8 +24,7 @@ _FILE_FREE_THRESH = 0.196
 _OCCUPIED, _FREE, _UNKNOWN = 0, 254, 205  # the grey values map_saver writes
 _MODES = ("trinary",)
 _FARTHEST = 1e7  # metres from the origin: UTM northings go up to this
-_MOST_YAML_BYTES, _MOST_PICTURE_BYTES = 1 << 20, 1 << 30
-_LONGEST_QUOTE = 60
+_MOST_PICTURE_BYTES = 1 << 30
 _UNKNOWN_PROB = np.float32(np.nan)
 
 
@@ -79,25 +78,21 @@ class _MapSheet:
 
 
 def _read_sheet(path: Path) -> _MapSheet:
-    data = read_regular(path, _MOST_YAML_BYTES)
-    try:
-        sheet = yaml.safe_load(data.decode())
-    except (yaml.YAMLError, UnicodeDecodeError, ValueError, RecursionError) as error:
-        raise DataError(f"{path} is not a map_server YAML file: {_first_line(error)}") from error
+    sheet = read_yaml(path, "a map of map_server")
     missing = [k for k in ("image", "resolution", "origin") if not isinstance(sheet, dict) or k not in sheet]
     if missing:
         raise DataError(f"{path}: expected a map with image, resolution and origin, but {missing[0]} is missing")
     mode, image, origin = sheet.get("mode", "trinary"), sheet["image"], sheet["origin"]
     if mode not in _MODES:
-        raise DataError(f"{path}: expected mode {' or '.join(_MODES)}, got {_short(mode)}")
+        raise DataError(f"{path}: expected mode {' or '.join(_MODES)}, got {short(mode)}")
     if not isinstance(image, str) or not image or "\0" in image:
-        raise DataError(f"{path}: expected the name of a picture as image, got {_short(image)}")
+        raise DataError(f"{path}: expected the name of a picture as image, got {short(image)}")
     if (
         not isinstance(origin, list)
         or len(origin) != 3
         or not all(_is_within(v, -_FARTHEST, _FARTHEST) for v in origin)
     ):
-        raise DataError(f"{path}: expected an origin [x, y, yaw] in metres and radians, got {_short(origin)}")
+        raise DataError(f"{path}: expected an origin [x, y, yaw] in metres and radians, got {short(origin)}")
     return _MapSheet(
         image,
         _number(path, sheet, "resolution", None, 1e-4, 100.0),
@@ -111,25 +106,12 @@ def _read_sheet(path: Path) -> _MapSheet:
 def _number(path: Path, sheet: dict[str, Any], key: str, default: float | None, low: float, high: float) -> float:
     value: Any = sheet.get(key, default)
     if not _is_within(value, low, high):
-        raise DataError(f"{path}: expected {key} as a number from {low:g} to {high:g}, got {_short(value)}")
+        raise DataError(f"{path}: expected {key} as a number from {low:g} to {high:g}, got {short(value)}")
     return float(value)
 
 
 def _is_within(value: Any, low: float, high: float) -> bool:
     return isinstance(value, (int, float)) and low <= value <= high
-
-
-def _short(value: Any) -> str:
-    """A value for a sentence, cut off where it is long."""
-    try:
-        text = repr(value)
-    except RecursionError:
-        return "something deeply nested"
-    return text if len(text) <= _LONGEST_QUOTE else f"{text[:_LONGEST_QUOTE]}..."
-
-
-def _first_line(error: Exception) -> str:
-    return "it is nested too deeply" if isinstance(error, RecursionError) else str(error).partition("\n")[0]
 
 
 def _as_pgm(image: NDArray[np.uint8]) -> bytes:

@@ -18,8 +18,11 @@ __all__ = [
     "Alignment",
     "Constraint",
     "Forecast",
+    "ImuReading",
     "MatchResult",
+    "MotionHint",
     "OccupancyGrid",
+    "OdometryReading",
     "Place",
     "Places",
     "Pose2",
@@ -111,10 +114,40 @@ class Scan:
     range_max: float
     scan_time_s: float = 0.0
     time_increment_s: float = 0.0
+    turned_rad: Array | None = None  # (N,), measured turn of the sensor from the first beam to each; None: not measured
 
     def angles(self) -> Array:
-        """Beam angles ``(N,)``, counter-clockwise from the sensor's x axis."""
-        return np.asarray(self.angle_min + self.angle_step * np.arange(len(self.ranges)), dtype=np.float64)
+        """Beam angles ``(N,)``, counter-clockwise from the sensor's x axis at the first beam."""
+        angles = np.asarray(self.angle_min + self.angle_step * np.arange(len(self.ranges)), dtype=np.float64)
+        return angles if self.turned_rad is None else angles + self.turned_rad
+
+
+@dataclass(frozen=True, slots=True)
+class ImuReading:
+    """One reading of an IMU, in its own axes."""
+
+    stamp_ns: int
+    gyro_radps: Array  # (3,)
+    accel_mps2: Array  # (3,), specific force: at rest it points up; zeros where it is not measured
+
+
+@dataclass(frozen=True, slots=True)
+class OdometryReading:
+    """Pose since the start as dead reckoning has it, and the motion at this moment."""
+
+    stamp_ns: int
+    T_odom_base: Array  # (3,): x, y, theta
+    twist: Array  # (3,): ahead, to the left, turning; m/s and rad/s
+    covariance: Array  # (3, 3), of the pose
+
+
+@dataclass(frozen=True, slots=True)
+class MotionHint:
+    """Motion of the sensor since an earlier scan, in its axes then; NaN where a part is not known."""
+
+    T_previous_now: Pose2
+    spread_m: float | None = None  # standard deviations, where they are known
+    spread_rad: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,7 +202,7 @@ class OccupancyGrid:
 
 @dataclass(frozen=True, slots=True)
 class Walk:
-    """One walk as it was recorded, in a frame of its own until an ``Alignment`` places it."""
+    """One walk as it was recorded, in a frame of its own until an ``Alignment`` leads to the house's."""
 
     walk_id: str
     resident: str
@@ -346,4 +379,5 @@ class Forecast:
     known: bool = True  # False where no walk ever came near: the samples then mean nothing
     endpoint: NDArray[np.int64] | None = None  # (S,), place each sample ends at in the end, by index; -1 in none
     unfamiliar: float = 0.0  # probability in [0, 1] that the walker follows none of the recorded habits
+    resident: str | None = None  # whose habits it rests on; None: those of the home, all residents together
     reason: str = ""  # why the forecast is not known; empty where it is, or where no walk came near

@@ -77,6 +77,23 @@ def test_a_trained_model_forecasts_the_habits_of_the_hour(model: svfm.Model) -> 
     assert {"kitchen", "landing"} <= set(model.places.names)
 
 
+def test_a_model_is_scored_on_walks_it_was_not_trained_on(model: svfm.Model) -> None:
+    learnt = svfm.simulate(walks=60)
+    later = svfm.simulate(walks=75)[60:]  # walks have names: the first 60 are those it was trained on
+    found = svfm.evaluate(model, [*learnt, *later], samples=40)
+    assert (found.walks + found.walks_with_gaps, found.relearnt) == (15, False)
+    assert found.min_ade20_m < 0.5  # metres; the places are 3 m and more apart
+    assert 0.5 < found.coverage_90 <= 1.0
+
+
+def test_a_model_trained_on_all_walks_is_scored_without_a_fifth_of_them(model: svfm.Model) -> None:
+    found = svfm.evaluate(model, svfm.simulate(walks=60), samples=20)
+    assert found.relearnt
+    with pytest.raises(UsageError, match="at least 20 samples"):
+        svfm.evaluate(model, [], samples=10)
+    assert 5 <= found.walks + found.walks_with_gaps <= 20  # about a fifth of 60, chosen by their names
+
+
 def test_a_time_may_be_text_a_datetime_or_nanoseconds(model: svfm.Model) -> None:
     when = datetime(2026, 11, 16, 14, tzinfo=UTC)
     stamps = [model.forecast(COUCH, at=at).stamp_ns for at in ("2026-11-16T14:00", when, int(when.timestamp()) * 10**9)]

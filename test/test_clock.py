@@ -38,6 +38,7 @@ def test_agrees_with_the_standard_library(unix_s: int) -> None:
 def test_a_local_time_is_read_in_its_zone() -> None:
     assert parse_local_time("2026-11-16T23:00", "Europe/Berlin") == ns(2026, 11, 16, 22)
     assert parse_local_time("2026-11-16T23:00+00:00", "Europe/Berlin") == ns(2026, 11, 16, 23)
+    assert parse_local_time("2026-11-16T23:00:00.25", "UTC") == ns(2026, 11, 16, 23) + NS_PER_S // 4
 
 
 @pytest.mark.parametrize("text", ["yesterday", "25:00", ""])

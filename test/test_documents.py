@@ -2,7 +2,6 @@
 
 import argparse
 import ast
-import importlib
 import re
 import shlex
 import subprocess
@@ -12,8 +11,8 @@ from pathlib import Path
 import pytest
 import yaml
 
-from svfm_ros.cli.main import COMMANDS
-from svfm_ros.experiments.registry import EXPERIMENTS
+from svfm_ros.cli.main import COMMANDS, command_module
+from svfm_ros.experiments.experiment import EXPERIMENTS
 
 ROOT = Path(__file__).resolve().parent.parent
 PAGES = sorted([ROOT / "README.md", ROOT / "CONTRIBUTING.md", *(ROOT / "docs").glob("*.md")])
@@ -23,7 +22,7 @@ COMMAND = re.compile(r"(?:^|`|\$ |\.venv/bin/)(svfm [^`#\n]*)", re.MULTILINE)
 
 def test_the_reference_is_what_the_code_says() -> None:
     script = [sys.executable, str(ROOT / "scripts" / "make_reference.py"), "--check"]
-    answer = subprocess.run(script, capture_output=True, text=True, timeout=60, check=False, cwd=ROOT)
+    answer = subprocess.run(script, capture_output=True, text=True, check=False, cwd=ROOT)
     assert answer.returncode == 0, answer.stderr
 
 
@@ -56,7 +55,7 @@ def test_commands_exist_with_their_options(page: Path) -> None:
             continue
         assert words[0] in COMMANDS, f"{page.name}: {line}"
         parser = argparse.ArgumentParser()
-        importlib.import_module(f"svfm_ros.cli.{words[0]}").add_arguments(parser)
+        command_module(words[0]).add_arguments(parser)
         known = set(parser._option_string_actions)
         unknown = [w for w in words[1:] if w.startswith("--") and w.split("=")[0] not in known]
         assert not unknown, f"{page.name}: {line}"
@@ -80,7 +79,6 @@ def test_the_pages_name_commands_at_all() -> None:
     assert len({c.split()[1] for page in PAGES for c in commands_in(page) if " " in c}) >= 6
 
 
-@pytest.mark.timeout(300)  # it trains a model: seconds, but many of them on a busy machine
 def test_the_python_of_the_readme_runs_as_shown(tmp_path: Path) -> None:
     blocks = re.findall(r"^```python\n(.*?)^```$", (ROOT / "README.md").read_text(), re.DOTALL | re.MULTILINE)
     assert len(blocks) == 1
@@ -92,7 +90,6 @@ def test_the_python_of_the_readme_runs_as_shown(tmp_path: Path) -> None:
         [sys.executable, str(tmp_path / "shown.py")],
         capture_output=True,
         text=True,
-        timeout=280,
         check=False,
         cwd=tmp_path,
     )

@@ -74,7 +74,7 @@ def test_comments_in_the_picture_and_negated_maps_are_read(tmp_path: Path) -> No
         ("image: a.pgm\nresolution: 0.1\norigin: [0, 0, 0]\n", b"P2\n1 1\n255\n0", "binary PGM"),
         ("image: a.pgm\nresolution: 0.1\norigin: [0, 0, 0]\n", b"P5\n9 9\n255\n0", "cut off"),
         ("image: none.pgm\nresolution: 0.1\norigin: [0, 0, 0]\n", b"", "cannot read .*none.pgm"),
-        ("a: [", b"", "is not a map_server YAML file"),
+        ("a: [", b"", "is not a map of map_server in YAML"),
     ],
 )
 def test_what_is_no_map_is_refused(tmp_path: Path, sheet: str, picture: bytes, sentence: str) -> None:

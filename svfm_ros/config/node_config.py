@@ -1,4 +1,4 @@
-"""Defaults of the ROS nodes: what they read, how often they speak, which frames they use."""
+"""Defaults of the ROS nodes: what they subscribe to, how often they publish, which frames they use."""
 
 from dataclasses import dataclass, field
 
@@ -7,6 +7,7 @@ from svfm_ros.config.options import check, option
 from svfm_ros.config.sim_config import SimConfig
 from svfm_ros.config.slam_config import RasterConfig, SlamConfig
 from svfm_ros.config.walk_config import PlacesConfig, RecorderConfig, WindowsConfig
+from svfm_ros.errors import ConfigError
 
 __all__ = [
     "LIVE_SECTIONS",
@@ -14,11 +15,28 @@ __all__ = [
     "BagRecorderConfig",
     "CloudConfig",
     "ForecastNodeConfig",
+    "LifecycleConfig",
     "PlayerConfig",
     "SimNodeConfig",
     "SlamNodeConfig",
     "TrainerNodeConfig",
+    "WebNodeConfig",
 ]
+
+
+_MOST_PATHS_PER_S = 20_000  # about a seventh of a core
+
+
+@dataclass(frozen=True, slots=True)
+class LifecycleConfig:
+    """Options of every node."""
+
+    autostart: bool = option(
+        True, "configure and activate the node when it is started; false: wait for a lifecycle manager", read_only=True
+    )
+
+    def __post_init__(self) -> None:
+        check(self)
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,6 +47,11 @@ class PlayerConfig:
     rate: float = option(1.0, "how many times faster than it was recorded", low=0.01, high=1000.0)
     loop: bool = option(False, "start again at the end; the clock jumps back")
     start_s: float = option(0.0, "start at so many seconds into the bag", low=0.0, read_only=True)
+    position: str = option(
+        "",
+        "file that keeps the position while the bag is replayed: after a kill the replay goes on there",
+        read_only=True,
+    )
     topics: tuple[str, ...] = option((), "topics to replay, or all; empty: inputs of the pipeline", read_only=True)
     wait_for: tuple[str, ...] = option((), "start when each of these topics has a subscriber", read_only=True)
     wait_for_node: str = option("", "wait for subscribers of this node; empty: of any", read_only=True)
@@ -128,8 +151,9 @@ class TrainerNodeConfig:
     store: str = option("", "folder of the recorded walks; empty: nothing is trained", read_only=True)
     model: str = option("", "file of the model; empty: model.pt in the store's folder", read_only=True)
     places: str = option("", "places.yaml with names for places; others are found where walks end", read_only=True)
-    resident: str = option("", "train on the walks of this person; empty: of all", read_only=True)
-    device: str = option("auto", "where to train: auto, cpu or cuda:N", read_only=True)
+    resident: str = option(
+        "", "train on the walks of this person alone; empty: one model for all residents", read_only=True
+    )
     min_walks: int = option(8, "walks needed for the first model", low=2, high=100000)
     min_new_walks: int = option(4, "new walks needed for another training", low=1, high=100000)
     min_interval_s: float = option(20.0, "pause between two trainings, s", low=0.0, high=86400.0)
@@ -154,12 +178,34 @@ class ForecastNodeConfig:
         "", "folder that models of the topic model must be in; empty: folder of model", read_only=True
     )
     places: str = option("", "places.yaml; empty: the places that came with the model", read_only=True)
-    device: str = option("auto", "where the model runs: auto, cpu or cuda:N", read_only=True)
+    resident: str = option("", "whose habits, where the model knows several people; empty: the home's", read_only=True)
+    device: str = option("auto", "where forecasts run: cpu, cuda:N or auto, the faster of both", read_only=True)
     rate: float = option(10.0, "forecasts a second at most", low=0.1, high=100.0)
     what_if_hour: float | None = option(None, "also forecast as if it were this hour of the day", low=0.0, high=24.0)
     silent_s: float = option(2.0, "markers are removed after so many seconds without a pose", low=0.1, high=3600.0)
     walls: bool = option(True, "resample paths through walls of the map")
     forecast: ForecastConfig = field(default_factory=ForecastConfig)
+    recorder: RecorderConfig = field(default_factory=RecorderConfig)
+
+    def __post_init__(self) -> None:
+        check(self)
+        if self.rate * self.forecast.samples > _MOST_PATHS_PER_S:
+            raise ConfigError(
+                f"expected rate x forecast.samples of at most {_MOST_PATHS_PER_S} paths a second, "
+                f"got {self.rate:g} x {self.forecast.samples}"
+            )
+
+
+@dataclass(frozen=True, slots=True)
+class WebNodeConfig:
+    """Serves the live page."""
+
+    host: str = option("127.0.0.1", "address to listen on; any but loopback needs a token in the URL", read_only=True)
+    port: int = option(8600, "port of the page; 0: any that is free", low=0, high=65535, read_only=True)
+    rate: float = option(10.0, "frames a second for each page at most", low=0.1, high=60.0, read_only=True)
+    time_zone: str = option("UTC", "IANA name of the zone the hour is told in", read_only=True)
+    trend_s: float = option(300.0, "length of the charts of entropy and unfamiliar, s", low=10.0, high=86400.0)
+    caption: str = option("", "a sentence to show above the plan")
     recorder: RecorderConfig = field(default_factory=RecorderConfig)
 
     def __post_init__(self) -> None:
@@ -173,6 +219,7 @@ NODE_CONFIGS: dict[str, type] = {
     "slam_node": SlamNodeConfig,
     "trainer_node": TrainerNodeConfig,
     "forecast_node": ForecastNodeConfig,
+    "web_node": WebNodeConfig,
 }
 """The parameters of each node by its executable."""
 

@@ -1,4 +1,4 @@
-"""Options of the paper's model and of its training."""
+"""Options of the paper's model, of its training and of the ODE solvers."""
 
 import math
 from dataclasses import dataclass
@@ -7,21 +7,21 @@ from typing import Literal
 from svfm_ros.config.options import check, option
 from svfm_ros.errors import ConfigError
 
-__all__ = ["ModelConfig", "TrainConfig"]
+__all__ = ["METHODS", "ModelConfig", "SolverConfig", "TrainConfig"]
 
 
 @dataclass(frozen=True, slots=True)
 class ModelConfig:
     """One model with three switches (stochastic, components, augment): the eight corners of the paper's cube."""
 
-    dim: int = option(2, "dimensions of what is observed", low=1, high=64, read_only=True)
-    stochastic: bool = option(True, "give each field a random direction and length (S-)", read_only=True)
-    components: int = option(4, "number of fields K; above one it is a mixture (-M)", low=1, high=256, read_only=True)
-    augment: int = option(0, "zeros appended to the state (A-)", low=0, high=64, read_only=True)
-    hidden_layers: int = option(2, "hidden layers of each field's network", low=1, high=8, read_only=True)
-    hidden_units: int = option(32, "units in each hidden layer", low=1, high=4096, read_only=True)
+    dim: int = option(2, "dimensions of what is observed", low=1, high=64)
+    stochastic: bool = option(True, "give each field a random direction and length (S-)")
+    components: int = option(4, "number of fields K; above one it is a mixture (-M)", low=1, high=256)
+    augment: int = option(0, "zeros appended to the state (A-)", low=0, high=64)
+    hidden_layers: int = option(2, "hidden layers of each field's network", low=1, high=8)
+    hidden_units: int = option(32, "units in each hidden layer", low=1, high=4096)
     activation: Literal["relu", "tanh", "silu", "softplus"] = option(
-        "relu", "activation of the hidden units", choices=("relu", "tanh", "silu", "softplus"), read_only=True
+        "relu", "activation of the hidden units", choices=("relu", "tanh", "silu", "softplus")
     )
     max_speed: float = option(
         10.0, "smooth bound on a field's median length, in state units per unit of time; 0 is none", low=0.0
@@ -35,21 +35,19 @@ class ModelConfig:
         "none",
         "time as an input of the networks: none, t itself, or the time tuple",
         choices=("none", "raw", "cyclic"),
-        read_only=True,
     )
     period: float = option(24.0, "period of the time tuple, in units of time (24 for hours)", low=1e-9)
     selection: Literal["stick", "filter"] = option(
-        "stick", "pick a field once (pick and stick), or forward filtering", choices=("stick", "filter"), read_only=True
+        "stick", "pick a field once (pick and stick), or forward filtering", choices=("stick", "filter")
     )
     gate: Literal["linear", "mlp"] = option("linear", "network of the selection", choices=("linear", "mlp"))
-    gate_scale: float = option(1.0, "factor on the selection's logits", low=1e-3, high=100.0)
     stickiness: float = option(3.0, "initial logit of staying with the same field under filtering", low=0.0, high=20.0)
     correlation: float = option(
         math.inf, "time over which a path's noise keeps its value; inf freezes it for the whole path", low=0.0
     )
-    learn_correlation: bool = option(False, "learn the correlation time, starting from its value", read_only=True)
+    learn_correlation: bool = option(False, "learn the correlation time, starting from its value")
     floor: float = option(0.05, "standard deviation of the observation noise, in state units", low=1e-6)
-    learn_floor: bool = option(False, "learn the observation noise, starting from its value", read_only=True)
+    learn_floor: bool = option(False, "learn the observation noise, starting from its value")
     max_floor: float = option(0.1, "largest observation noise that may be learned, in state units", low=1e-6)
 
     def __post_init__(self) -> None:
@@ -91,3 +89,33 @@ class TrainConfig:
 
     def __post_init__(self) -> None:
         check(self)
+
+
+METHODS = ("dopri5", "torchdiffeq:dopri5", "rk4", "euler")
+
+
+@dataclass(frozen=True, slots=True)
+class SolverConfig:
+    """Options of ``svfm_ros.svfm.solve``; times are in the unit of the field's time."""
+
+    method: str = option(
+        "dopri5",
+        "dopri5 has a step size per row; the others are torchdiffeq's, with one step size per batch",
+        choices=METHODS,
+    )
+    rtol: float = option(1e-6, "error allowed per step, relative to the state", low=1e-14, high=0.1)
+    atol: float = option(1e-6, "error allowed per step, in units of the state", low=1e-14, high=1e6)
+    max_steps: int = option(10_000, "steps tried per row before it fails", low=1, high=10_000_000)
+    first_step: float = option(0.0, "size of the first step; 0 lets the solver choose", low=0.0)
+    max_step: float = option(0.0, "no step is longer than this; 0 sets no limit", low=0.0)
+    step_size: float = option(
+        0.0, "step of rk4 and euler; 0 takes one step between consecutive requested times", low=0.0
+    )
+    adjoint: bool = option(False, "torchdiffeq's adjoint method for the gradient: less memory, more time")
+
+    def __post_init__(self) -> None:
+        check(self)
+        if self.adjoint and self.method == "dopri5":
+            raise ConfigError(
+                "SolverConfig.adjoint: expected a method of torchdiffeq, such as torchdiffeq:dopri5, got dopri5"
+            )

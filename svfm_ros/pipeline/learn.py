@@ -10,6 +10,7 @@ import numpy as np
 from svfm_ros.config.forecast_config import WalkModelConfig, WalkTrainConfig
 from svfm_ros.config.walk_config import PlacesConfig, WindowsConfig
 from svfm_ros.errors import DataError
+from svfm_ros.forecasting.fit.resident_fit import fit_residents
 from svfm_ros.forecasting.fit.train_model import train_model
 from svfm_ros.forecasting.fit.walk_steps import WalkRows, joined, walk_rows
 from svfm_ros.forecasting.footprints import Footprints
@@ -21,12 +22,16 @@ from svfm_ros.types import Places, Walk
 from svfm_ros.walks.places import find_places_of_walks
 from svfm_ros.walks.windows import make_windows
 
-__all__ = ["LearnConfig", "Learned", "learn", "nll_per_step", "scored_on_unseen", "split_walks"]
+__all__ = ["CHANGE_IS_SURE", "LearnConfig", "Learned", "learn", "nll_per_step", "scored_on_unseen", "split_walks"]
+
+CHANGE_IS_SURE = 0.95
+"""Probability from which on a change of habits is reported."""
 
 _LEAST_WALKS = 2
 _SCORED_SHARE = 0.2  # of the walks, where a model was learnt from all of them and has to be scored
 _FASTEST_MPS = 10.0  # median speed beyond which positions are not in metres
-_FEW_WALKS = 25  # below, the free walker's prior is all there is: too few moves to adapt it
+_OWN_STEPS = 300  # of training a free walker from a home's own walks
+_FEW_WALKS = 10  # below, the free walker is the population's: too few moves to adapt it
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +42,7 @@ class LearnConfig:
     model: WalkModelConfig = field(default_factory=WalkModelConfig)
     train: WalkTrainConfig = field(default_factory=WalkTrainConfig)
     places: PlacesConfig = field(default_factory=PlacesConfig)
-    walks_end: bool = True  # False for tracks that leave a scene: none of them ends where it stops
+    use_prior: bool = True  # False: this home alone, nothing of other people
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,8 +73,10 @@ def learn(
 ) -> Learned:
     """A model of all these walks, which are in one frame, and of those that ``go_on_from`` was learnt from.
 
-    ``places`` are the ones that have names already; others are found where walks end. ``prior`` is the population's
-    free walker, by default the one that ships with the package.
+    Walks of several residents give one model for the home, with habits, pace and spread of each.
+
+    ``places`` are the ones that have names already; others are found where walks end. ``prior`` is what is
+    known of other people, by default the one that ships with the package.
     """
     config = config or LearnConfig()
     if go_on_from is not None:
@@ -82,20 +89,25 @@ def learn(
     if len(names) < _LEAST_WALKS:
         raise DataError(f"expected two or more walks of at least two steps, got {len(names)}")
     _check_moves(rows, config.model.stand_m)
-    fit_free = partial(_free_walker, prior or FreeWalkerPrior.load(), config.train.free_strength)
-    trained = train_model(rows, fit_free, config.model, config.train, progress)
+    start = prior or FreeWalkerPrior.load()
+    fit_free = partial(_free_walker, start, config.train.free_strength) if config.use_prior else _own_free_walker
+    trained = train_model(
+        rows, fit_free, config.model, config.train, progress, start.numbers if config.use_prior else None
+    )
     before = places or (Places() if go_on_from is None else places_from(go_on_from.metrics))
     metrics = {
         "held_out_nll": trained.left_out_nll,
         "walks_seen": len(names),
         "free_share": float(trained.free.mean()),
-        "change_probability": trained.habits.change_probability,
-        "change_day": trained.habits.change_day,
-        "weekend_probability": trained.habits.weekend_probability,
+        "change_probability": trained.habits.found.change_probability,
+        "change_day": trained.habits.found.change_day,
+        "weekend_probability": trained.habits.found.weekend_probability,
         TRAINED_ON: sorted(names),
         **places_to(find_places_of_walks(_ends_of(new, go_on_from), before, config.places)),
     }
-    file = WalkModelFile(trained.model, Footprints.of(rows, names), frame, config.windows.time_zone, metrics)
+    residents = fit_residents(rows, trained.model, trained.group, trained.free, config.model)
+    prints = Footprints.of(rows, names)
+    file = WalkModelFile(trained.model, prints, residents, frame, config.windows.time_zone, metrics)
     return Learned(file, trained.left_out_nll, len(names), len(new), trained.seconds)
 
 
@@ -118,13 +130,20 @@ def _free_walker(prior: FreeWalkerPrior, strength: float, tracks: list[Any], see
     return adapt(prior, tracks, strength, seed=seed)
 
 
+def _own_free_walker(tracks: list[Any], seed: int) -> FreeWalker:
+    """A free walker learnt from these tracks alone."""
+    from svfm_ros.forecasting.fit.free_walker_fit import learn_prior
+
+    straight_on = [np.column_stack([0.4 * np.arange(10.0), np.zeros(10)])]  # 1 m/s, where there is no track at all
+    return learn_prior([tracks or straight_on], _OWN_STEPS, seed).free
+
+
 def _rows(new: Sequence[Walk], config: LearnConfig, old: WalkModelFile | None) -> tuple[WalkRows, tuple[str, ...]]:
     """Rows of the new walks and of the old model's, and the fingerprint of each walk by its number."""
     windows = make_windows(new, config.windows)
-    ended = None if config.walks_end else np.zeros(len(windows), dtype=np.bool_)
     by_id = {walk.walk_id: fingerprint(walk) for walk in new}
     names = tuple(by_id[name] for name in dict.fromkeys(windows.walk_ids))
-    rows = walk_rows(windows, ended) if len(windows) else None
+    rows = walk_rows(windows) if len(windows) else None
     if old is None:
         if rows is None:
             raise DataError(f"expected two or more walks of at least two steps, got none among {len(new)}")
@@ -145,12 +164,12 @@ def _ends_of(new: Sequence[Walk], old: WalkModelFile | None) -> list[Walk]:
     return [*walks, *new]
 
 
-def nll_per_step(file: WalkModelFile, walks: Iterable[Walk], walks_end: bool = True) -> float:
+def nll_per_step(file: WalkModelFile, walks: Iterable[Walk]) -> float:
     """Minus the log density of walks, nats per step; NaN where no walk has two positions."""
     windows = make_windows(walks, WindowsConfig(dt_s=file.model.dt_s, time_zone=file.time_zone), file.frame)
     if not len(windows):
         return float("nan")
-    rows = walk_rows(windows, None if walks_end else np.zeros(len(windows), dtype=np.bool_))
+    rows = walk_rows(windows, file.footprints.passers_by)
     total = sum(
         walk_log_density(
             file.model,
@@ -190,10 +209,14 @@ class Scored:
     relearnt: bool  # the model given had seen all walks: this one was learnt without a fifth of them
 
 
-def scored_on_unseen(file: WalkModelFile, walks: Sequence[Walk]) -> Scored:
+def scored_on_unseen(
+    file: WalkModelFile, walks: Sequence[Walk], prior: FreeWalkerPrior | None = None, others: Sequence[Walk] = ()
+) -> Scored:
     """The model and those of the walks that it never saw.
 
-    A model that has seen all of them is learnt again without a fifth of the walks, so that it can be scored on these.
+    A model that has seen all of them is learnt again, with the same ``prior``, without a fifth of the walks, so that it
+    can be scored on these. ``others`` are walks of other residents of the home: those that the model was learnt from
+    are learnt from again, and the model is then that of the resident whose walks are scored.
     """
     seen = set(file.footprints.names)
     unseen = [walk for walk in walks if fingerprint(walk) not in seen]
@@ -202,6 +225,8 @@ def scored_on_unseen(file: WalkModelFile, walks: Sequence[Walk]) -> Scored:
     if len(walks) < 2 * _LEAST_WALKS:
         raise DataError(f"expected walks the model never saw, or more to leave some out, got {len(walks)}")
     some, rest = split_walks(walks, _SCORED_SHARE)
+    beside = [walk for walk in others if fingerprint(walk) in seen]
     config = LearnConfig(windows=WindowsConfig(dt_s=file.model.dt_s, time_zone=file.time_zone))
-    learned = learn(some, config, places=places_from(file.metrics), frame=file.frame)
-    return Scored(learned.file, rest, True)
+    places = places_from(file.metrics)
+    learned = learn([*some, *beside], config, places=places, frame=file.frame, prior=prior).file
+    return Scored(learned.of_resident(walks[0].resident) if beside else learned, rest, True)

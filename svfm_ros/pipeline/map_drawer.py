@@ -11,7 +11,7 @@ __all__ = ["MapDrawer"]
 
 
 class MapDrawer:
-    """Keeps a grid in step with the keyframes; draws only what is new or has moved."""
+    """Draws keyframes into a grid; only those that are new or have moved are drawn again."""
 
     def __init__(self, config: RasterConfig) -> None:
         self._raster = MapRaster(config)

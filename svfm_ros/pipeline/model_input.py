@@ -1,4 +1,4 @@
-"""A model as commands take it: its file, places with names if someone gave them, and the map whose walls count."""
+"""The model that a command is given: model file, named places, and a map with walls."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -14,12 +14,16 @@ __all__ = ["forecaster_of", "open_forecaster"]
 
 
 def open_forecaster(
-    model: Path, config: "ForecastConfig", places: Path | None = None, grid: "OccupancyGrid | None" = None
+    model: Path,
+    config: "ForecastConfig",
+    places: Path | None = None,
+    grid: "OccupancyGrid | None" = None,
+    resident: str | None = None,
 ) -> "Forecaster":
-    """The forecaster of a model's file."""
+    """The forecaster of a model's file, for one resident if given."""
     from svfm_ros.forecasting.model_file import load_walk_model
 
-    return forecaster_of(load_walk_model(model), config, places, grid)
+    return forecaster_of(load_walk_model(model), config, places, grid, resident)
 
 
 def forecaster_of(
@@ -27,6 +31,7 @@ def forecaster_of(
     config: "ForecastConfig",
     places: Path | None = None,
     grid: "OccupancyGrid | None" = None,
+    resident: str | None = None,
 ) -> "Forecaster":
     """A forecaster in the model's own frame; without a file of places, with those that the model's file holds."""
     from svfm_ros.forecasting.forecaster import Forecaster
@@ -34,4 +39,4 @@ def forecaster_of(
     from svfm_ros.walks.places import load_places
 
     known = load_places(places) if places else places_from(file.metrics)
-    return Forecaster(file, known, replace(config, frame=file.frame), grid)
+    return Forecaster(file, known, replace(config, frame=file.frame), grid, resident)

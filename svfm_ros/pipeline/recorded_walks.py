@@ -14,7 +14,7 @@ from svfm_ros.errors import DataError
 from svfm_ros.progress import progress
 
 if TYPE_CHECKING:
-    from svfm_ros.geometry import Array
+    from svfm_ros.slam.offline import SlamRun
     from svfm_ros.slam.trajectory import Trajectory
     from svfm_ros.sources import ScanSource
     from svfm_ros.types import Alignment, OccupancyGrid, Scan, Walk
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from svfm_ros.walks.segmentation import WalkCut
     from svfm_ros.walks.walk_store import WalkStore
 
-__all__ = ["AlignedRecordings", "Refused", "align_recordings", "as_recordings", "house_of", "keep_walks"]
+__all__ = ["AlignedRecordings", "Refused", "align_recordings", "as_recordings", "keep_walks"]
 
 _BAG_ENDINGS = (".mcap", ".db3", ".bag")
 _LOG_ENDINGS = (".rawlog", ".log", ".clf", ".npz")
@@ -120,11 +120,18 @@ def align_recordings(
 
 @dataclass(frozen=True, slots=True)
 class _Mapped:
-    """A recording, the trajectory of the sensor through it and the covariance of its poses."""
+    """A recording, and what SLAM made of it."""
 
     source: "ScanSource"
-    trajectory: "Trajectory"
-    covariance: "dict[int, Array]"  # stamp to (3, 3)
+    done: "SlamRun"
+
+    @property
+    def trajectory(self) -> "Trajectory":
+        return self.done.trajectory
+
+    def scans(self) -> "Iterator[Scan]":
+        """As SLAM used them."""
+        return self.done.scans_used(self.source.messages())
 
 
 def _map(path: Path, title: str) -> _Mapped:
@@ -134,11 +141,11 @@ def _map(path: Path, title: str) -> _Mapped:
     source = open_scans(path)
     with progress() as bar:
         task = bar.add_task(title, total=source.count, note=path.name)
-        done = run_slam(source, on_scan=lambda *_: bar.advance(task))
+        done = run_slam(source.messages(), on_scan=lambda *_: bar.advance(task))
     if len(done.trajectory) < 2:
         why = ", ".join(f"{n} x {reason}" for reason, n in done.reasons.items()) or "there was one scan only"
         raise DataError(f"no map could be made: {why}")
-    return _Mapped(source, done.trajectory, done.covariance)
+    return _Mapped(source, done)
 
 
 def _cut(mapped: _Mapped, resident: str) -> "list[Walk]":
@@ -149,8 +156,8 @@ def _cut(mapped: _Mapped, resident: str) -> "list[Walk]":
 
     stamps, poses = mapped.trajectory.stamps_ns, mapped.trajectory.poses
     cuts = cut_walks(stamps, poses)
-    seen = seen_points(_within(mapped.source, cuts), mapped.trajectory)
-    covariance_of = mapped.covariance.get
+    seen = seen_points(_within(mapped.scans(), cuts), mapped.trajectory)
+    covariance_of = mapped.done.covariance.get
     return [take_walk(cut, resident, stamps, poses, seen.get, covariance_of=covariance_of) for cut in cuts]
 
 
@@ -164,24 +171,13 @@ def _within(scans: "Iterable[Scan]", cuts: "Sequence[WalkCut]") -> "Iterator[Sca
 def _grid(mapped: _Mapped) -> "OccupancyGrid":
     from svfm_ros.slam.offline import draw_grid
 
-    return draw_grid(mapped.source, mapped.trajectory)
+    return draw_grid(mapped.scans(), mapped.trajectory)
 
 
 def _in_its_own_frame(walk: "Walk") -> "Alignment":
     from svfm_ros.types import Alignment, Pose2
 
     return Alignment(walk.walk_id, Pose2(), None, True, "recorded while the house's map was made")
-
-
-def house_of(store: "WalkStore") -> "ReferenceMap | None":
-    """The reference map of the aligned walks of a store; None where they have no points."""
-    from svfm_ros.walks.reference_map import ReferenceMap
-
-    house = None
-    for walk in store.placed_walks():
-        if len(walk.points):
-            house = ReferenceMap.from_walk(walk) if house is None else house.extended(walk)
-    return house
 
 
 def keep_walks(store: "WalkStore", found: AlignedRecordings) -> int:

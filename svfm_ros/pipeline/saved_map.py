@@ -8,13 +8,14 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
+from svfm_ros.atomic_files import keep_previous, previous_of
 from svfm_ros.errors import DataError, UsageError
 from svfm_ros.pipeline.live.worker import Worker
 from svfm_ros.pipeline.tracking import Engine
 from svfm_ros.slam.slam import Slam
 from svfm_ros.slam.state_file import SlamState, read_state, write_state
 
-__all__ = ["KeptMap", "MapMemory", "state_path"]
+__all__ = ["KeptMap", "MapMemory", "map_file", "state_path"]
 
 _NAME = "map.state"
 _RECENT_S = 600.0
@@ -41,13 +42,14 @@ class KeptMap:
     state: SlamState
     age_s: float
     in_house_frame: bool
+    problem: str = ""  # why it is not the newest one
 
 
 class MapMemory:
     """Saves and reads the map. ``period_s`` is the time between writes, 0: never; a growing map is written more often.
 
     The map in the house frame has one permanent file. A map in a frame of its own has another file, which is deleted at
-    the end of the session and only read again shortly after a crash.
+    the end of the session and only read again shortly after a crash, unless the map was moved to the house meanwhile.
     """
 
     def __init__(self, path: Path | None, period_s: float, on_error: Callable[[Exception], None]) -> None:
@@ -69,9 +71,10 @@ class MapMemory:
         if self._path is None:
             return None
         session = _session(self._path)
-        if session.exists() and (age_s := _age_s(session)) < _RECENT_S:
-            return KeptMap(_read(session), age_s, in_house_frame=False)
-        return KeptMap(_read(self._path), _age_s(self._path), in_house_frame=True) if self._path.exists() else None
+        house_age_s = _age_s(self._path) if self._path.exists() else float("inf")
+        if session.exists() and (age_s := _age_s(session)) < min(_RECENT_S, house_age_s):
+            return _read(session, age_s, in_house_frame=False)
+        return _read(self._path, house_age_s, in_house_frame=True) if self._path.exists() else None
 
     def keep(self, engine: Engine, in_house_frame: bool) -> None:
         """Write the map if it is due; called between two scans."""
@@ -96,12 +99,17 @@ class MapMemory:
         self._worker.stop(timeout_s=10.0, finish=True)
         if self._path is not None:
             _session(self._path).unlink(missing_ok=True)
+            previous_of(_session(self._path)).unlink(missing_ok=True)
 
     @staticmethod
     def _write(job: tuple[Path, SlamState]) -> None:
         path, state = job
         if len(state):
-            write_state(state, path)
+            try:
+                keep_previous(path)
+                write_state(state, path)
+            except OSError as error:
+                raise DataError(f"cannot save the map in {path}: {error.strerror}") from error
 
 
 def _session(path: Path) -> Path:
@@ -112,10 +120,33 @@ def _age_s(path: Path) -> float:
     return time.time() - path.stat().st_mtime
 
 
-def _read(path: Path) -> SlamState:
+def _read(path: Path, age_s: float, in_house_frame: bool) -> KeptMap:
+    """The newest map that can be read; a damaged file is put aside."""
     try:
-        return read_state(path)
+        return KeptMap(read_state(path), age_s, in_house_frame)
     except DataError as error:
         aside = path.with_suffix(".unusable")
         path.replace(aside)
-        raise DataError(f"{error}; it is put aside as {aside.name}, and a new map is made") from error
+        problem = f"{error}; it is put aside as {aside.name}"
+    try:
+        return KeptMap(
+            read_state(previous_of(path)), age_s, in_house_frame, f"{problem}, and the one before it is used"
+        )
+    except DataError as error:
+        raise DataError(f"{problem}, and a new map is made") from error
+
+
+def map_file(store: str, save_map_to: str) -> Path | None:
+    """Where ``~/save_map`` writes the map: inside the store, or at the path given at start-up without a store."""
+    if not store and not save_map_to:
+        return None
+    if not store:
+        path = Path(save_map_to).expanduser().absolute()
+        if path.suffix != ".yaml":
+            raise UsageError(f"save_map_to: expected a .yaml file, got {save_map_to}")
+        return path
+    folder = Path(store).expanduser().resolve()
+    path = (folder / (save_map_to or "map.yaml")).resolve()
+    if path.suffix != ".yaml" or not path.is_relative_to(folder):
+        raise UsageError(f"save_map_to: expected a .yaml file inside the store {folder}, got {save_map_to}")
+    return path

@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from svfm_ros import geometry
 from svfm_ros.config.node_config import SlamNodeConfig
 from svfm_ros.config.slam_config import SlamConfig
 from svfm_ros.mapio import load_map
@@ -16,7 +17,7 @@ from svfm_ros.slam.keyframes import KeyframeView
 from svfm_ros.slam.localise import Localiser
 from svfm_ros.slam.slam import Slam
 from svfm_ros.slam.state_file import SlamState
-from svfm_ros.types import OccupancyGrid, Scan
+from svfm_ros.types import OccupancyGrid, Pose2, Scan
 
 __all__ = ["Engines", "given_map", "keyframes_of", "warm_up"]
 
@@ -46,10 +47,17 @@ class Engines:
         return self.empty() if kept is None else self._resumed(_without_scans(kept, 1))
 
     def again(self, before: Engine) -> tuple[Engine, bool]:
-        """A new engine after time went back, and whether it continues the map of ``before``."""
+        """A new engine for a recording that begins again, and whether it continues the map of ``before``."""
         if self._keeps_map and isinstance(before, Slam) and len(before.state()):
             return self._resumed(_without_scans(before.state(), 0)), True
         return self.empty(), self._grid is not None
+
+    def moved(self, before: Engine, T_new_old: Pose2) -> Engine:
+        """An engine that continues the map of ``before`` in another frame; it looks for the sensor at its last pose."""
+        if not isinstance(before, Slam):
+            raise TypeError("only a map that was made here can be moved")
+        state = _without_scans(before.state(), 1)
+        return self._resumed(replace(state, poses=geometry.compose(T_new_old.as_array(), state.poses)))
 
     def empty(self) -> Engine:
         """An engine without a map of its own."""
@@ -101,12 +109,12 @@ def warm_up(config: SlamNodeConfig) -> None:
         localiser.finish()
 
 
-_ROOM_M = np.array([[5.0], [4.0]]), np.array([[-4.0], [-2.5]])  # walls ahead and behind: it looks alike from nowhere
+_ROOM_M = np.array([[5.0], [4.0]]), np.array([[-4.0], [-2.5]])  # at different distances: no two positions see the same
 _ROUND_M = 1.5  # radius of the walk
 _ROUND = 40  # scans
 _ROUNDS = 2
 _BEAMS = 180
-_NO_TIME_S = 1e-7  # from beam to beam: a sweep that is undistorted, but by nothing
+_NO_TIME_S = 1e-7  # from beam to beam: so short that undistorting changes nothing
 
 
 def _rounds_of_a_room() -> Iterator[Scan]:

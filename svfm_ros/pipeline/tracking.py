@@ -1,12 +1,13 @@
 """From scans to poses and walks: SLAM and the walk recorder, side by side. No ROS in here.
 
-A walk is cut from the *optimised* trajectory when it has ended. When time goes back (a bag that begins again), the open
-walk is closed and tracking starts over, on the current map if that is kept.
+A walk is cut from the *optimised* trajectory when it has ended. When time goes back, the open walk is closed. Where the
+scan still matches at the last pose, only the clock was set, and tracking goes on. Otherwise a recording has begun
+again, and tracking starts over, on the current map if that is kept.
 """
 
 from collections import Counter, OrderedDict
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,7 +16,9 @@ from svfm_ros import geometry
 from svfm_ros.clock import NS_PER_S
 from svfm_ros.config.node_config import SlamNodeConfig
 from svfm_ros.errors import DataError
-from svfm_ros.types import Pose2, Scan, SlamUpdate, Walk
+from svfm_ros.slam.body.motion_sensors import MotionReport, MotionSensors
+from svfm_ros.slam.motion_model import MotionSource
+from svfm_ros.types import ImuReading, OdometryReading, Pose2, Scan, SlamUpdate, Walk
 from svfm_ros.walks.segmentation import WalkCut
 from svfm_ros.walks.walk_recorder import WalkRecorder, take_walk
 
@@ -23,7 +26,7 @@ __all__ = ["Engine", "EngineMaker", "Poses", "Tracked", "Tracking"]
 
 Array = NDArray[np.float64]
 
-_BACK_NS = 1 * NS_PER_S  # stamps that go back by more than this mean that time began anew
+_BACK_NS = 1 * NS_PER_S  # stamps that go back by more than this: a clock that was set, or a recording that begins again
 _POINTS_EVERY_NS = NS_PER_S // 4  # what the LiDAR saw is kept for a walk so often
 
 
@@ -44,14 +47,25 @@ class Engine(Protocol):
 
     counters: Counter[str]
 
-    def add_scan(self, scan: Scan) -> SlamUpdate:
+    def add_scan(self, scan: Scan, motion: MotionSource | None = None) -> SlamUpdate:
         """Place one scan."""
 
     def trajectory(self) -> Poses:
         """All scans placed so far, at their current estimate."""
 
+    def forget_trajectory(self) -> None:
+        """Forget all scans but the newest; the map stays."""
+
     def finish(self) -> None:
-        """Settle and stop what works beside."""
+        """Wait for the background threads and stop them."""
+
+
+@runtime_checkable
+class PosedEngine(Protocol):
+    """An engine that can be told where the sensor is."""
+
+    def start_near(self, T_map_sensor: Pose2) -> None:
+        """Go on from about this pose."""
 
 
 class EngineMaker(Protocol):
@@ -61,10 +75,13 @@ class EngineMaker(Protocol):
         """The first engine."""
 
     def again(self, before: Engine) -> tuple[Engine, bool]:
-        """A new engine after time went back, and whether it continues the map of ``before``."""
+        """A new engine for a recording that begins again, and whether it continues the map of ``before``."""
 
     def empty(self) -> Engine:
         """An engine with an empty map."""
+
+    def moved(self, before: Engine, T_new_old: Pose2) -> Engine:
+        """An engine that continues the map of ``before`` in another frame."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,6 +109,7 @@ class Tracking:
         self._engines = engines
         self._T_base_sensor = Pose2.from_array(config.mount)
         self._T_sensor_base = self._T_base_sensor.inverse()
+        self._sensors = MotionSensors(config.slam, self._T_base_sensor)
         self._begin(engines.first())
 
     def _begin(self, engine: Engine) -> None:
@@ -104,17 +122,27 @@ class Tracking:
         self._last: Pose2 | None = None
         self._T_odom_base = Pose2()
 
+    def add_motion(self, reading: ImuReading | OdometryReading) -> None:
+        """Keep a reading of the IMU or of the odometry for the next scan; from any thread."""
+        self._sensors.add(reading)
+
+    def motion(self) -> MotionReport:
+        """What is known about IMU and odometry."""
+        return self._sensors.report()
+
     def add(self, scan: Scan) -> Tracked:
         """Place a scan; finished walks come with it."""
         walks: list[Walk] = []
         started_over, map_kept = "", True
-        if self._last_ns - scan.stamp_ns > _BACK_NS:
-            back_s = (self._last_ns - scan.stamp_ns) / NS_PER_S
+        back_ns = self._last_ns - scan.stamp_ns
+        scan = self._sensors.prepare(scan)
+        if back_ns > _BACK_NS:
             walks += self.finish_walk()
-            map_kept = self._begin_again()
-            what = "looking for the wearer on the map" if map_kept else "starting over"
-            started_over = f"time went back by {back_s:.1f} s: {what}"
-        update = self.engine.add_scan(scan)
+            update, map_kept, what = self._step_back(scan)
+            started_over = f"time went back by {back_ns / NS_PER_S:.1f} s: {what}"
+        else:
+            update = self.engine.add_scan(scan, self._sensors)
+        self._sensors.check(update)
         self._last_ns = max(self._last_ns, scan.stamp_ns)
         T_map_base = update.T_map_base @ self._T_sensor_base
         self._advance(update, T_map_base)
@@ -122,11 +150,21 @@ class Tracking:
             walks += self._record(scan, update, T_map_base)
         return Tracked(update, T_map_base, self._T_odom_base, tuple(walks), started_over, map_kept)
 
-    def _begin_again(self) -> bool:
+    def _step_back(self, scan: Scan) -> tuple[SlamUpdate, bool, str]:
+        """Place the first scan after time went back; also whether the map is kept, and what that means."""
+        again, map_kept = self._engines.again(self.engine)
+        update = self.engine.add_scan(scan)
+        if update.match is not None:
+            again.finish()
+            self.engine.forget_trajectory()
+            last, T_odom_base = self._last, self._T_odom_base
+            self._begin(self.engine)
+            self._last, self._T_odom_base = last, T_odom_base
+            return update, True, "the clock was set, the wearer is where they were"
         self.engine.finish()
-        engine, map_kept = self._engines.again(self.engine)
-        self._begin(engine)
-        return map_kept
+        self._begin(again)
+        what = "looking for the wearer on the map" if map_kept else "starting over"
+        return again.add_scan(scan), map_kept, what
 
     def trajectory(self) -> tuple[NDArray[np.int64], Array]:
         """Stamps ``(T,)`` and poses ``(T, 3)`` of the base, at their current estimate."""
@@ -144,8 +182,30 @@ class Tracking:
         self._begin(self._engines.empty())
         return walks
 
+    @property
+    def is_resting(self) -> bool:
+        """Whether no walk is under way."""
+        return self._recorder.walk_so_far_ns is None
+
+    def move_map(self, T_new_old: Pose2) -> list[Walk]:
+        """Go on with the same map in another frame; the open walk is closed and handed out in the old one."""
+        walks = self.finish_walk()
+        last, T_odom_base = self._last, self._T_odom_base
+        self.engine.finish()
+        self._begin(self._engines.moved(self.engine, T_new_old))
+        if last is not None:  # the odometry does not jump
+            self._last, self._T_odom_base = T_new_old @ last, T_odom_base
+        return walks
+
+    def start_near(self, T_map_base: Pose2) -> list[Walk]:
+        """Localise from this pose on, which someone gave; the open walk is closed and handed out."""
+        walks = self.finish_walk()
+        if isinstance(self.engine, PosedEngine):
+            self.engine.start_near(T_map_base @ self._T_base_sensor)
+        return walks
+
     def close(self) -> list[Walk]:
-        """End the open walk and stop what works beside."""
+        """End the open walk and stop the background threads."""
         walks = self.finish_walk()
         self.engine.finish()
         return walks

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO
 
+from svfm_ros.atomic_files import keep_previous, previous_of
 from svfm_ros.config.forecast_config import WalkModelConfig, WalkTrainConfig
 from svfm_ros.config.options import check, from_mapping, option
 from svfm_ros.config.walk_config import PlacesConfig, WindowsConfig
@@ -78,7 +79,11 @@ def train(task: Task, events: EventWriter) -> None:
     new_nll, old_nll = _compared(walks, old, config)
     accepted = old_nll is None or new_nll is None or new_nll <= old_nll + task.slack
     if accepted:
+        if old is not None:  # it can be read
+            keep_previous(Path(task.model))
         save_walk_model(Path(task.model), learned.file)
+        if not previous_of(Path(task.model)).exists():  # the first model: should its file be damaged, this copy is used
+            save_walk_model(previous_of(Path(task.model)), learned.file)
     events.write(
         "done",
         accepted=accepted,
@@ -159,6 +164,9 @@ def main() -> int:
         train(task, events)
     except SvfmError as error:
         events.write("failed", reason=str(error))
+        return 2
+    except OSError as error:
+        events.write("failed", reason=f"cannot use {error.filename or 'the disk'}: {error.strerror}")
         return 2
     return 0
 

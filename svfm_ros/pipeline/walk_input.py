@@ -1,11 +1,11 @@
-"""Walks as commands take them: from a store, a CSV file, or recordings of scans.
+"""The walks that a command is given: a store, a CSV file, or recordings of scans.
 
 Also the fingerprints of training walks that are stored with a model.
 """
 
 import hashlib
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -39,12 +39,16 @@ class WalkInput:
     frame: str | None  # None: the file does not say
     unplaced: int = 0  # walks of the store that are not aligned with the house yet
     refused: tuple[Refused, ...] = ()  # recordings and walks that are not used
+    others: "list[Walk]" = field(default_factory=list)  # walks of the other residents, where one was asked for
 
 
-def read_walks(path: Path, resident: str | None = None) -> WalkInput:
-    """All walks of one person in a store or a CSV file; ``resident`` may be None where there is only one."""
+def read_walks(path: Path, resident: str | None = None, several: bool = False) -> WalkInput:
+    """All walks of one person in a store or a CSV file; ``resident`` may be None where there is only one.
+
+    With ``several``, walks of all residents are wanted unless one is named.
+    """
     found = _from_store(path, resident) if path.is_dir() else _from_csv(path, resident)
-    return _one_person(found, path, resident)
+    return _some_walks(found, path, resident) if several else _one_person(found, path, resident)
 
 
 def recordings_of(paths: Sequence[Path]) -> list[Path] | None:
@@ -67,22 +71,24 @@ def store_beside(model: Path) -> Path:
 
 def keep_recordings(recordings: Sequence[Path], store: Path, resident: str | None, grid: Path | None) -> WalkInput:
     """Add the walks of recordings to a store; returns all walks of the store, also those of earlier days."""
-    from svfm_ros.pipeline.recorded_walks import align_recordings, house_of, keep_walks
+    from svfm_ros.pipeline.recorded_walks import align_recordings, keep_walks
+    from svfm_ros.walks.reference_map import map_of_store
     from svfm_ros.walks.walk_store import WalkStore, is_store
 
-    house = house_of(WalkStore.open(store)) if is_store(store) else None
+    house = map_of_store(WalkStore.open(store)) if is_store(store) else None
     found = align_recordings(recordings, resident, house or _house_on(grid))
     _check_found(found, recordings)
     keep_walks(WalkStore.create(store), found)
-    return replace(read_walks(store, resident), refused=found.refused)
+    return replace(read_walks(store, resident, several=True), refused=found.refused)
 
 
 def align_to_house(recordings: Sequence[Path], store: Path, resident: str | None, grid: Path | None) -> WalkInput:
     """The walks of recordings, aligned to a map or to the walks of a store; they are not stored."""
-    from svfm_ros.pipeline.recorded_walks import align_recordings, house_of
+    from svfm_ros.pipeline.recorded_walks import align_recordings
+    from svfm_ros.walks.reference_map import map_of_store
     from svfm_ros.walks.walk_store import WalkStore, is_store
 
-    house = _house_on(grid) or (house_of(WalkStore.open(store)) if is_store(store) else None)
+    house = _house_on(grid) or (map_of_store(WalkStore.open(store)) if is_store(store) else None)
     if house is None:
         raise UsageError(
             f"recordings have a frame of their own: expected --map, or the walks the model was trained on in --store "
@@ -109,10 +115,15 @@ def _check_found(found: AlignedRecordings, recordings: Sequence[Path]) -> None:
         raise DataError(f"expected walks in {what}, got none: {first.name}: {first.reason}{more}")
 
 
-def _one_person(found: WalkInput, path: Path, resident: str | None) -> WalkInput:
+def _some_walks(found: WalkInput, path: Path, resident: str | None) -> WalkInput:
     if not found.walks:
         whose = "" if resident is None else f" of {resident!r}"
         raise DataError(f"expected walks{whose} in {path}, got none ({found.unplaced} not aligned with the house)")
+    return found
+
+
+def _one_person(found: WalkInput, path: Path, resident: str | None) -> WalkInput:
+    _some_walks(found, path, resident)
     people = sorted({walk.resident for walk in found.walks})
     if len(people) > 1:
         raise DataError(f"{path}: expected one person's walks, got {', '.join(people)}: choose one with --resident")
@@ -130,9 +141,9 @@ def _from_store(path: Path, resident: str | None) -> WalkInput:
 
     store = WalkStore.open(path)
     _check_resident(path, resident, store.residents)
-    walks = list(store.placed_walks(resident))
+    walks, others = _of_resident(store.placed_walks(), resident)
     wanted = sum(resident is None or entry.resident == resident for entry in store.entries)
-    return WalkInput(walks, store.frame, wanted - len(walks))
+    return WalkInput(walks, store.frame, wanted - len(walks), others=others)
 
 
 def _from_csv(path: Path, resident: str | None) -> WalkInput:
@@ -140,7 +151,17 @@ def _from_csv(path: Path, resident: str | None) -> WalkInput:
 
     walks = read_walks_csv(path)
     _check_resident(path, resident, {walk.resident for walk in walks})
-    return WalkInput([w for w in walks if resident is None or w.resident == resident], None)
+    own, others = _of_resident(walks, resident)
+    return WalkInput(own, None, others=others)
+
+
+def _of_resident(walks: "Iterable[Walk]", resident: str | None) -> "tuple[list[Walk], list[Walk]]":
+    """Walks of one resident, or of everyone, and those of the others."""
+    own: list[Walk] = []
+    others: list[Walk] = []
+    for walk in walks:
+        (own if resident is None or walk.resident == resident else others).append(walk)
+    return own, others
 
 
 def _check_resident(path: Path, resident: str | None, known: Iterable[str]) -> None:

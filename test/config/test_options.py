@@ -4,7 +4,7 @@ from pathlib import Path
 import pytest
 
 from svfm_ros.config.options import check, dump_yaml, from_mapping, load_yaml, option, options_of, to_mapping
-from svfm_ros.errors import ConfigError
+from svfm_ros.errors import ConfigError, SvfmError
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,10 +43,10 @@ def test_mapping_gives_back_what_was_written() -> None:
     [
         ({"cuont": 3}, "unknown option 'cuont'"),
         ({"inner": {"sise": 1}}, "inner: unknown option 'sise'"),
-        ({"count": 0}, "Outer.count: expected at least 1, got 0"),
+        ({"count": 0}, "count: expected at least 1, got 0"),
         ({"count": 2.5}, "expected int, got 2.5"),
         ({"count": True}, "expected int, got True"),
-        ({"inner": {"size_m": 1.5}}, "expected 0.0 to 1.0, got 1.5"),
+        ({"inner": {"size_m": 1.5}}, "inner.size_m: expected 0.0 to 1.0, got 1.5"),
         ({"inner": {"size_m": float("nan")}}, "got nan"),
         ({"inner": {"mode": "warp"}}, "expected one of fast, slow, got 'warp'"),
         ({"inner": {"window": ["a"]}}, "got ('a',)"),
@@ -69,14 +69,16 @@ def test_options_carry_their_help() -> None:
     assert options_of(Inner)["size_m"].high == 1.0
 
 
-@pytest.mark.parametrize(("text", "says"), [("[1, 2]", "expected options by name"), ("a: [", "is not YAML")])
+@pytest.mark.parametrize(
+    ("text", "says"), [("[1, 2]", "expected options by name"), ("a: [", "is not a file of options in YAML")]
+)
 def test_a_file_that_holds_something_else(tmp_path: Path, text: str, says: str) -> None:
     path = tmp_path / "c.yaml"
     path.write_text(text)
-    with pytest.raises(ConfigError, match=says):
+    with pytest.raises(SvfmError, match=says):
         load_yaml(Outer, path)
 
 
 def test_a_missing_file_is_named(tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match="nowhere"):
+    with pytest.raises(SvfmError, match="nowhere"):
         load_yaml(Outer, tmp_path / "nowhere.yaml")

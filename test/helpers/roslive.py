@@ -7,7 +7,7 @@ import rclpy
 from rclpy.executors import ExternalShutdownException, ShutdownException, SingleThreadedExecutor
 
 # A loaded machine is slow to start processes. Waits end as soon as what they wait for happens.
-PATIENCE_S = 90.0
+PATIENCE_S = 400.0
 
 
 class Collected(list):

@@ -8,7 +8,8 @@ from two_destinations import KITCHEN, MONDAY_NS, PLACES, model_file, to_the_atti
 
 from svfm_ros.errors import DataError
 from svfm_ros.forecasting.forecaster import Forecaster
-from svfm_ros.pipeline.learn import learn, nll_per_step, scored_on_unseen, split_walks
+from svfm_ros.forecasting.free_walker import FreeWalkerPrior
+from svfm_ros.pipeline.learn import LearnConfig, learn, nll_per_step, scored_on_unseen, split_walks
 from svfm_ros.types import Walk
 
 UTM = np.array([500_000.0, 5_700_000.0])
@@ -120,6 +121,18 @@ def test_a_score_needs_walks_that_were_left_out() -> None:
         scored_on_unseen(model_file(), walks(2))
 
 
+def test_a_resident_is_scored_by_a_model_that_also_learnt_from_the_others() -> None:
+    own = [replace(w, resident="ada") for w in walks()]
+    others = [replace(w, walk_id=f"ben-{w.walk_id}", resident="ben") for w in walks(10, seed=3)]
+    unknown = [replace(w, walk_id=f"zoe-{w.walk_id}", resident="zoe") for w in walks(4, seed=4)]
+    file = learn([*own, *others], places=PLACES).file.of_resident("ada")
+    scored = scored_on_unseen(file, own, others=[*others, *unknown])
+    assert scored.relearnt
+    assert {w.resident for w in scored.unseen} == {"ada"}
+    assert scored.file.residents.names == ("ada", "ben")
+    assert len(scored.file.footprints.names) == len(own) - len(scored.unseen) + len(others)
+
+
 def test_a_walk_always_falls_on_the_same_side() -> None:
     learnt, scored = split_walks(walks(40), 0.2)
     assert len(learnt) + len(scored) == 40
@@ -133,3 +146,33 @@ def test_destinations_become_places() -> None:
     found = learn(walks()).file.metrics["places"]
     assert len(found) == 2
     assert min(np.hypot(p["x"] - KITCHEN[0], p["y"] - KITCHEN[1]) for p in found) < 0.3
+
+
+def test_the_population_prior_holds_numbers_that_walks_say_little_about() -> None:
+    """A precise prior decides; a vague one leaves the numbers to the walks."""
+    shipped = FreeWalkerPrior.load()
+
+    def pace_var(precision: float) -> float:
+        prior = replace(shipped, numbers={"pace_var": np.array([np.log(0.3**2), precision])})
+        return learn(walks(), prior=prior).file.model.steps.pace_var
+
+    assert pace_var(1e7) == pytest.approx(0.09, rel=0.02)
+    assert pace_var(1e-3) != pytest.approx(0.09, rel=0.2)
+
+
+def test_without_a_prior_only_the_own_walks_count() -> None:
+    alone = learn(walks(), LearnConfig(use_prior=False)).file
+    assert np.abs(alone.model.free.w1 - FreeWalkerPrior.load().free.w1).max() > 0.1
+
+
+def test_far_from_all_walks_people_walk_freely() -> None:
+    """Ten metres away no habit leads anywhere: nobody turns towards the places of the house."""
+    model = model_file()
+    seen = np.array([10.0, 10.0]) + np.outer(np.arange(8), [0.4, 0.3])  # away from the house at 1.25 m/s
+    stamps = MONDAY_NS + np.round(0.4e9 * np.arange(8)).astype(np.int64)
+    so_far = Walk("off", "ada", stamps, np.column_stack([seen, np.zeros(8)]))
+    found = Forecaster(model, PLACES).forecast(seen[-1], int(stamps[-1]), walk_so_far=so_far, horizon_s=8.0)
+    assert found.unfamiliar > 0.95
+    assert Forecaster(model, PLACES).forecast((10.0, 10.0), MONDAY_NS).unfamiliar > 0.95
+    ahead = (found.samples_xy[:, -1] - seen[-1]) @ [0.8, 0.6]
+    assert np.median(ahead) > 3.0

@@ -1,5 +1,6 @@
 """The map survives: a restart goes on with it, in the same frame, and so does a recording that begins again."""
 
+import os
 import time
 
 import numpy as np
@@ -83,10 +84,26 @@ def test_a_damaged_file_is_put_aside(tmp_path, state):
     assert (tmp_path / "map.unusable").exists()
 
 
+def test_where_the_newest_file_is_damaged_the_one_before_it_is_used(tmp_path):
+    scans, _ = scans_and_truth()
+    path = tmp_path / "map.state"
+    memory, complaints = memory_of(path)
+    tracking = Tracking(CONFIG, Engines(CONFIG.slam))
+    tracking.add(scans[0])
+    for _ in range(2):
+        memory._write((path, tracking.engine.state()))
+    path.write_bytes(path.read_bytes()[:-7])
+    kept = memory_of(path)[0].read()
+    assert len(kept.state) == 1
+    assert "put aside as map.unusable, and the one before it is used" in kept.problem
+    assert not complaints
+
+
 def test_a_map_of_its_own_lasts_as_long_as_its_session(tmp_path):
     scans, _ = scans_and_truth()
     path = tmp_path / "map.state"
     path.write_bytes(b"the house")
+    os.utime(path, (time.time() - 100.0,) * 2)
     memory, complaints = memory_of(path)
     tracking = Tracking(CONFIG, Engines(CONFIG.slam))
     tracking.add(scans[0])
@@ -100,6 +117,13 @@ def test_a_map_of_its_own_lasts_as_long_as_its_session(tmp_path):
     assert [p.name for p in tmp_path.iterdir()] == ["map.state"]
     assert path.read_bytes() == b"the house"
     assert not complaints
+
+
+def test_a_map_that_was_moved_to_the_house_is_read_instead_of_that_of_the_session(tmp_path, state):
+    for name, age_s in (("map.session", 20.0), ("map.state", 10.0)):
+        (tmp_path / name).write_bytes(state[0].read_bytes())
+        os.utime(tmp_path / name, (time.time() - age_s,) * 2)
+    assert memory_of(tmp_path / "map.state")[0].read().in_house_frame
 
 
 def test_where_it_is_kept(tmp_path):

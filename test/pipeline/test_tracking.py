@@ -12,6 +12,7 @@ from svfm_ros.config.walk_config import RecorderConfig
 from svfm_ros.pipeline.map_drawer import MapDrawer
 from svfm_ros.pipeline.slam_engine import Engines
 from svfm_ros.pipeline.tracking import Tracking
+from svfm_ros.types import OdometryReading
 
 CONFIG = SlamNodeConfig(resident="mary", recorder=RecorderConfig(dwell_time_s=3.0))
 
@@ -77,6 +78,29 @@ def test_time_that_goes_back_starts_over_and_loses_no_walk():
     assert not tracker.add(scans[1]).started_over
 
 
+@pytest.mark.parametrize("back_s", [1.5, 3600.0])
+@pytest.mark.parametrize("given_map", [False, True])
+def test_a_clock_that_is_set_back_ends_the_walk_and_nothing_else(run, back_s, given_map):
+    scans, truth = scans_and_truth()
+    grid = MapDrawer(CONFIG.raster).draw(run[0].engine.keyframes()) if given_map else None
+    tracker = Tracking(CONFIG, Engines(CONFIG.slam, grid))
+    half = len(scans) // 3
+    later = [replace(s, stamp_ns=s.stamp_ns - round(back_s * 1e9)) for s in scans[half:]]
+    before = [tracker.add(s) for s in scans[:half]]
+    after = [tracker.add(s) for s in later]
+    assert f"time went back by {back_s - 0.1:.1f} s: the clock was set" in after[0].started_over
+    assert [t.map_kept for t in after] == [True] * len(after)
+    assert not any(t.started_over for t in after[1:])
+    assert len(after[0].walks) == 1  # the walk that was under way
+    poses = np.array([t.T_map_base.as_array() for t in after])
+    assert np.linalg.norm(poses[:, :2] - truth[half:, :2], axis=1).max() < 0.15
+    odometry = np.array([t.T_odom_base.as_array() for t in [before[-1], *after]])
+    assert np.linalg.norm(np.diff(odometry[:, :2], axis=0), axis=1).max() < 0.3
+    assert np.all(np.diff(tracker.trajectory()[0]) > 0)  # or no walk could be cut from it
+    walks = [w for t in after[1:] for w in t.walks] + tracker.close()
+    assert walks
+
+
 def test_a_walk_can_be_finished_by_hand():
     scans, _ = scans_and_truth()
     tracker = tracking()
@@ -107,3 +131,20 @@ def test_the_map_is_that_of_the_keyframes(run):
     np.testing.assert_array_equal(grown.prob, fresh.prob)  # nothing is left of what was drawn elsewhere
     assert grown.T_map_grid == fresh.T_map_grid
     assert np.nanmax(fresh.prob) > 0.8
+
+
+def test_odometry_of_the_wearer_is_used_at_the_place_of_the_sensor_and_dropped_when_it_lies():
+    """The sensor sits 0.5 m ahead and looks to the left; the odometry is that of the wearer, in a frame of its own."""
+    scans, truth = scans_and_truth()
+    mounted = replace(CONFIG, mount=(0.5, 0.0, np.pi / 2))
+    T_base_sensor = np.array(mounted.mount)
+    base = geometry.compose(truth, geometry.inverse(T_base_sensor))
+    for lie, expected in ((0.0, True), (0.3, False)):
+        tracker = tracking(mounted)
+        for k, scan in enumerate(scans):
+            pose = geometry.relative(base[0], base[k]) + np.array([lie * k, 0.0, 0.0])
+            tracker.add_motion(OdometryReading(scan.stamp_ns, pose, np.zeros(3), np.eye(3)))
+            tracker.add(scan)
+        assert tracker.motion().odometry_used is expected
+        assert tracker.motion().problem == ("" if expected else "odometry not used: the scans contradict")
+        tracker.close()

@@ -1,9 +1,11 @@
-"""Forecasts for the walk under way: poses and the map in, forecasts out. No ROS in here."""
+"""Forecasts for the walk under way: poses and the map in, forecasts and their density out. No ROS in here."""
 
 import dataclasses
+import logging
 import threading
 from collections import deque
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import takewhile
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -11,20 +13,25 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
+from svfm_ros.atomic_files import previous_of
 from svfm_ros.clock import NS_PER_S
 from svfm_ros.config.forecast_config import ForecastConfig
 from svfm_ros.config.walk_config import RecorderConfig
 from svfm_ros.errors import DataError
-from svfm_ros.pipeline.live.density_raster import DensityRaster
 from svfm_ros.types import Forecast, OccupancyGrid, Places, Pose2, Walk
 from svfm_ros.walks.walk_recorder import WalkRecorder
 
 if TYPE_CHECKING:  # compiled code takes a while to load: it is imported with the first model
     from svfm_ros.forecasting.forecaster import Forecaster
+    from svfm_ros.forecasting.model_file import WalkModelFile
 
-__all__ = ["LiveForecaster", "WalkSoFar", "WearerPose"]
+__all__ = ["DensityRaster", "LiveForecaster", "WalkSoFar", "WearerPose"]
 
+_log = logging.getLogger(__name__)
 _BACK_NS = 1 * NS_PER_S  # stamps that go back by more than this begin a new recording
+_MARGIN_M = 1.0
+_MAX_CELLS = 1_000_000
+_SMOOTHING = np.array([0.25, 0.5, 0.25])  # weights along rows and columns
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,22 +80,82 @@ class WalkSoFar:
         return Walk("now", "", stamps_ns, np.array([p[1:] for p in rows]))
 
 
+@dataclass(frozen=True)
+class DensityRaster:
+    """A grid of ``shape`` (rows, columns) whose lower left corner is ``low`` (in cells of ``cell_m``)."""
+
+    cell_m: float
+    low: tuple[int, int]  # column, row
+    shape: tuple[int, int]  # rows, columns
+
+    @classmethod
+    def around(cls, points: NDArray[np.floating], cell_m: float) -> "DensityRaster":
+        """The grid that holds all points (N, 2) with a margin of 1 m; coarser where it would be too large."""
+        low_m, high_m = points.min(axis=0) - _MARGIN_M, points.max(axis=0) + _MARGIN_M
+        cell_m = max(cell_m, float(np.sqrt(np.prod(high_m - low_m) / _MAX_CELLS)))
+        low = np.floor(low_m / cell_m).astype(int)
+        columns, rows = (np.ceil(high_m / cell_m).astype(int) - low).tolist()
+        return cls(cell_m, (int(low[0]), int(low[1])), (rows, columns))
+
+    def draw(self, samples_xy: NDArray[np.float64]) -> OccupancyGrid:
+        """Share of the paths (S, K, 2) that pass each cell, smoothed; what lies outside of the grid is left out."""
+        from svfm_ros.forecasting.visit_density import density_grid  # compiled code
+
+        visited = density_grid(samples_xy, self.cell_m)
+        cells = np.zeros(self.shape, dtype=np.float32)
+        column = round(visited.T_map_grid.x / self.cell_m) - self.low[0]
+        row = round(visited.T_map_grid.y / self.cell_m) - self.low[1]
+        height, width = visited.prob.shape
+        top, left = max(row, 0), max(column, 0)
+        bottom, right = min(row + height, self.shape[0]), min(column + width, self.shape[1])
+        if top < bottom and left < right:
+            part = _smoothed(visited.prob)
+            cells[top:bottom, left:right] = part[top - row : bottom - row, left - column : right - column]
+        return OccupancyGrid(cells, self.cell_m, self._T_map_grid)
+
+    def empty(self) -> OccupancyGrid:
+        """The same grid with zeros."""
+        return OccupancyGrid(np.zeros(self.shape, dtype=np.float32), self.cell_m, self._T_map_grid)
+
+    @cached_property
+    def _T_map_grid(self) -> Pose2:
+        return Pose2(self.low[0] * self.cell_m, self.low[1] * self.cell_m, 0.0)
+
+
+def _smoothed(cells: NDArray[np.float32]) -> NDArray[np.float32]:
+    """The cells after a 3 x 3 binomial filter."""
+    for axis in (0, 1):
+        padded = np.pad(cells, [(1, 1) if a == axis else (0, 0) for a in (0, 1)])
+        parts = [np.take(padded, np.arange(cells.shape[axis]) + k, axis=axis) for k in range(3)]
+        cells = np.asarray(sum(w * p for w, p in zip(_SMOOTHING, parts, strict=True)), dtype=np.float32)
+    return cells
+
+
 class LiveForecaster:
     """One wearer, the model in use and the map.
 
     ``load_model`` may be called from another thread than the other methods: the model is swapped between forecasts.
     """
 
-    def __init__(self, recorder: RecorderConfig, places: Places | None = None) -> None:
+    def __init__(
+        self,
+        recorder: RecorderConfig,
+        places: Places | None = None,
+        resident: str | None = None,
+        device: str = "cpu",
+    ) -> None:
+        """``device`` is where forecasts run; see ``Forecaster``."""
+        self._recorder = recorder
         self._walk_so_far = WalkSoFar(recorder)
-        self._places = places
+        self._places, self._resident, self._device = places, resident, device
         self._lock = threading.Lock()
         self._forecaster: Forecaster | None = None
         self._raster: DensityRaster | None = None
         self._map: OccupancyGrid | None = None
         self._map_frame = ""
         self._map_is_new = False
-        self.map_in_house_frame = True  # False: the map was started anew, positions on it mean nothing to the model
+        self._map_in_house_frame = True
+        self._map_has_moved = False
 
     @property
     def model(self) -> "Forecaster | None":
@@ -103,18 +170,34 @@ class LiveForecaster:
             return self._raster
 
     def load_model(self, path: Path, config: ForecastConfig) -> "Forecaster":
-        """Read a model, run it once so that everything is compiled, and use it from the next forecast on."""
-        from svfm_ros.forecasting.forecaster import Forecaster
-        from svfm_ros.forecasting.model_file import load_walk_model, places_from
+        """Read a model, run it once so that everything is compiled, and use it from the next forecast on.
 
-        file = load_walk_model(path)
+        ``path`` has no links in it any more (``Path.resolve``): its file is not read through one.
+        """
+        from svfm_ros.forecasting.forecaster import Forecaster
+        from svfm_ros.forecasting.model_file import places_from
+
+        file = self._read(path)
         places = self._places if self._places is not None else places_from(file.metrics)
-        forecaster = Forecaster(file, places, dataclasses.replace(config, frame=file.frame))
+        own = dataclasses.replace(config, frame=file.frame)
+        forecaster = Forecaster(file, places, own, resident=self._resident, device=self._device)
         raster = DensityRaster.around(file.footprints.xy, config.cell_m)
         raster.draw(forecaster.warm_up().samples_xy)
         with self._lock:
             self._forecaster, self._raster, self._map_is_new = forecaster, raster, True
         return forecaster
+
+    def _read(self, path: Path) -> "WalkModelFile":
+        """The model at the path; where none is in use yet and the file is damaged, the one before it."""
+        from svfm_ros.forecasting.model_file import load_walk_model
+
+        try:
+            return load_walk_model(path, follow_link=False)
+        except DataError as error:
+            if self.model is not None or not previous_of(path).is_file():
+                raise
+            _log.warning("%s; the model before it is used", error)
+            return load_walk_model(previous_of(path), follow_link=False)
 
     def set_config(self, config: ForecastConfig) -> None:
         """Use other options from the next forecast on."""
@@ -129,8 +212,21 @@ class LiveForecaster:
         with self._lock:
             self._map, self._map_frame, self._map_is_new = grid, frame, True
 
+    @property
+    def map_in_house_frame(self) -> bool:
+        """False: the map was started anew, positions on it mean nothing to the model."""
+        return self._map_in_house_frame
+
+    @map_in_house_frame.setter
+    def map_in_house_frame(self, value: bool) -> None:
+        self._map_has_moved = self._map_has_moved or value != self._map_in_house_frame
+        self._map_in_house_frame = value
+
     def add_pose(self, stamp_ns: int, pose: Pose2) -> None:
-        """Add a pose to the walk so far."""
+        """Add a pose to the walk so far; it begins anew where the map has got another frame."""
+        if self._map_has_moved:
+            self._map_has_moved = False
+            self._walk_so_far = WalkSoFar(self._recorder)
         self._walk_so_far.push(stamp_ns, pose)
 
     def walk_so_far(self) -> Walk | None:

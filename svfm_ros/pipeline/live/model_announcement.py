@@ -13,13 +13,13 @@ import stat
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
+from svfm_ros.config.forecast_config import MAX_MODEL_BYTES
 from svfm_ros.errors import DataError
 
 __all__ = ["ModelAnnouncement", "SigningKey", "check_model_file"]
 
 KEY_NAME = "model.key"
 MAX_TEXT = 4096  # characters of a message
-MAX_MODEL_BYTES = 200_000_000
 _KEY_BYTES = 32
 
 
@@ -100,7 +100,10 @@ class ModelAnnouncement:
 
 
 def check_model_file(path: str, folder: Path) -> Path:
-    """The path of an announced model; raises unless it is a regular file of limited size inside the folder."""
+    """The path of an announced model without links; raises unless it is a regular file of limited size in the folder.
+
+    What is opened later may be another file: its reader checks it again and follows no link.
+    """
     inside = folder.resolve()
     found = Path(path).expanduser().resolve()
     if not found.is_relative_to(inside):

@@ -1,16 +1,24 @@
-"""When recorded messages are due by the monotonic clock, and a limit for the rate of work.
+"""When recorded messages are due by the monotonic clock, how far a replay was, and limits for the rate of work.
 
 Every due time is computed from one reference point, so small delays do not add up. Changing the rate, pausing and
 resuming move the reference point to the present.
 """
 
+import contextlib
+import json
+import os
 import threading
 import time
+from collections import deque
 from collections.abc import Callable
+from pathlib import Path
 
+from svfm_ros.atomic_files import read_regular
 from svfm_ros.clock import NS_PER_S
 
-__all__ = ["Pacer", "RateLimit"]
+__all__ = ["CallLimit", "KeptPosition", "Pacer", "RateLimit"]
+
+_MOST_BYTES = 10_000  # of the file with the position of a replay
 
 
 class Pacer:
@@ -55,6 +63,16 @@ class Pacer:
         """Whether ``stop`` was called."""
         return self._stopped
 
+    @property
+    def paused(self) -> bool:
+        """Whether time stands still."""
+        return self._paused
+
+    @property
+    def rate(self) -> float:
+        """How many times faster than real time."""
+        return self._rate
+
     def recorded_now_ns(self) -> int:
         """The current recorded time."""
         with self._changed:
@@ -88,6 +106,47 @@ class Pacer:
         self._reference_ns, self._reference_s = self._recorded_now_ns(), self._now()
 
 
+class KeptPosition:
+    """The stamp of the last message of a replay in a small file, for a player that is started again after a kill.
+
+    The file is replaced in one step at most every ``_KEEP_S``. It names its bag, and an old one counts as none.
+    """
+
+    _KEEP_S = 0.1
+    _RECENT_S = 60.0
+
+    def __init__(self, path: Path, bag: Path) -> None:
+        self._path, self._bag = path, str(Path(bag).absolute())
+        self._next_s = 0.0
+
+    def read(self) -> int | None:
+        """The position in nanoseconds; None where there is no recent one of this bag."""
+        try:
+            if time.time() - self._path.stat().st_mtime > self._RECENT_S:
+                return None
+            kept = json.loads(read_regular(self._path, _MOST_BYTES))
+            return int(kept["stamp_ns"]) if kept["bag"] == self._bag else None
+        except (OSError, ValueError, KeyError, TypeError, RecursionError):
+            return None
+
+    def write(self, stamp_ns: int) -> None:
+        """Keep a position; a folder that cannot be written to costs only the position."""
+        now_s = time.monotonic()
+        if now_s < self._next_s:
+            return
+        self._next_s = now_s + self._KEEP_S
+        part = self._path.with_name(f".{self._path.name}.{os.getpid()}.part")
+        with contextlib.suppress(OSError):
+            part.touch(mode=0o600)
+            part.write_text(json.dumps({"bag": self._bag, "stamp_ns": stamp_ns}))
+            part.replace(self._path)
+
+    def forget(self) -> None:
+        """Remove the file: the replay has ended."""
+        with contextlib.suppress(OSError):
+            self._path.unlink(missing_ok=True)
+
+
 class RateLimit:
     """Limits how often work is done; work that was late does not delay the next."""
 
@@ -102,3 +161,19 @@ class RateLimit:
     def spend(self, now_s: float) -> None:
         """Work begins now."""
         self._due_s = max(self._due_s, now_s - self._period_s) + self._period_s
+
+
+class CallLimit:
+    """Admits at most ``most`` calls in any second."""
+
+    def __init__(self, most: int, now: Callable[[], float] = time.monotonic) -> None:
+        self._now = now
+        self._times: deque[float] = deque(maxlen=most)
+
+    def admit(self) -> bool:
+        """Whether a call that arrives now is within the limit."""
+        now_s = self._now()
+        if len(self._times) == self._times.maxlen and now_s - self._times[0] < 1.0:
+            return False
+        self._times.append(now_s)
+        return True

@@ -5,7 +5,6 @@ delay. Dropped items are counted and passed to ``on_drop``.
 """
 
 import threading
-import time
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -24,9 +23,7 @@ class WorkerCounts:
     done: int
     dropped: int
     failed: int
-    waiting: int
-    busy_s: float  # time spent in the handler
-    slowest_s: float
+    waiting: int  # in the queue or being handled
 
 
 class Worker(Generic[T]):
@@ -55,7 +52,6 @@ class Worker(Generic[T]):
         self._stopping = False
         self._working = False
         self._accepted = self._done = self._dropped = self._failed = 0
-        self._busy_s = self._slowest_s = 0.0
         self._thread = threading.Thread(target=self._run, name=name, daemon=True)
         self._thread.start()
 
@@ -80,15 +76,8 @@ class Worker(Generic[T]):
     def counts(self) -> WorkerCounts:
         """All counts at one time."""
         with self._changed:
-            return WorkerCounts(
-                self._accepted,
-                self._done,
-                self._dropped,
-                self._failed,
-                len(self._queue) + self._working,
-                self._busy_s,
-                self._slowest_s,
-            )
+            waiting = len(self._queue) + self._working
+            return WorkerCounts(self._accepted, self._done, self._dropped, self._failed, waiting)
 
     def wait_idle(self, timeout_s: float) -> bool:
         """Wait until the queue is empty and no item is being handled."""
@@ -123,16 +112,12 @@ class Worker(Generic[T]):
             self._work(item)
 
     def _work(self, item: T) -> None:
-        began = time.monotonic()
         failed = False
         try:
             self._handle(item)
         except Exception as error:
             failed = True
             self._on_error(error)
-        took_s = time.monotonic() - began
         with self._changed:
             self._done += not failed
             self._failed += failed
-            self._busy_s += took_s
-            self._slowest_s = max(self._slowest_s, took_s)

@@ -1,12 +1,17 @@
 """Forecasts of the walk under way: the walk so far, and frames that do not fit."""
 
+import os
+
 import numpy as np
 import pytest
 from tinymodel import START_NS, save_tiny
 
+from svfm_ros.atomic_files import keep_previous
 from svfm_ros.config.forecast_config import ForecastConfig
 from svfm_ros.config.walk_config import RecorderConfig
-from svfm_ros.pipeline.live.live_forecast import LiveForecaster, WalkSoFar, WearerPose
+from svfm_ros.errors import DataError
+from svfm_ros.pipeline.live.live_forecast import DensityRaster, LiveForecaster, WalkSoFar, WearerPose
+from svfm_ros.pipeline.live.model_announcement import check_model_file
 from svfm_ros.types import OccupancyGrid, Pose2
 
 
@@ -56,6 +61,19 @@ def test_a_map_that_was_started_anew_is_unknown_until_it_is_aligned(live):
     assert live.forecast(at("map"), None).known
 
 
+def test_a_walk_does_not_go_on_in_another_frame(tmp_path):
+    live = LiveForecaster(RecorderConfig())
+    for i in range(40):
+        live.add_pose(START_NS + i * 10**8, Pose2(0.1 * i, 0.0, 0.0))
+    assert live.walk_so_far() is not None
+    live.map_in_house_frame = True  # as it was
+    live.add_pose(START_NS + 40 * 10**8, Pose2(4.0, 0.0, 0.0))
+    assert live.walk_so_far() is not None
+    live.map_in_house_frame = False
+    live.add_pose(START_NS + 41 * 10**8, Pose2(20.0, 0.0, 0.0))
+    assert live.walk_so_far() is None
+
+
 def test_walls_of_a_map_in_another_frame_are_not_used(live):
     wall = OccupancyGrid(np.ones((400, 4), dtype=np.float32), 0.05, Pose2(2.0, -10.0, 0.0))  # between here and there
     free = live.forecast(at("map"), None).samples_xy
@@ -68,3 +86,55 @@ def test_walls_of_a_map_in_another_frame_are_not_used(live):
 
 def test_without_a_model_there_is_no_forecast():
     assert LiveForecaster(RecorderConfig()).forecast(at("map"), None) is None
+
+
+@pytest.mark.parametrize(("swap", "said"), [(os.mkfifo, "got a pipe"), (lambda p: p.symlink_to("/dev/zero"), "cannot")])
+def test_a_model_that_is_swapped_after_its_check_is_neither_waited_for_nor_followed(live, tmp_path, swap, said):
+    checked = check_model_file(str(save_tiny(tmp_path / "model.pt")), tmp_path)
+    before = live.model
+    checked.unlink()
+    swap(checked)
+    with pytest.raises(DataError, match=said):
+        live.load_model(checked, ForecastConfig())
+    assert live.model is before
+
+
+RASTER = DensityRaster.around(np.array([[-1.0, 0.0], [3.0, 2.0]]), 0.1)
+
+
+def path(*points):
+    return np.array([points], dtype=float)
+
+
+def test_a_path_is_drawn_where_it_is():
+    grid = RASTER.draw(path((0.05, 1.05), (2.05, 1.05)))
+    assert grid.prob.shape == RASTER.shape == (40, 60)
+    centres = grid.centres_of(grid.prob >= 0.3)
+    np.testing.assert_allclose(centres[:, 1], 1.05)
+    assert abs(centres[:, 0].min() - 0.05) < 1e-6
+    assert abs(centres[:, 0].max() - 2.05) < 1e-6
+
+
+def test_what_lies_outside_is_left_out_and_the_size_stays():
+    inside, outside = RASTER.draw(path((-5.0, 1.0), (5.0, 1.0))), RASTER.draw(path((50.0, 50.0), (51.0, 50.0)))
+    assert inside.prob.shape == outside.prob.shape == RASTER.empty().prob.shape
+    assert inside.T_map_grid == outside.T_map_grid
+    assert inside.prob.max() > 0.4
+    assert outside.prob.max() == 0.0
+
+
+def test_a_large_house_gets_coarser_cells():
+    large = DensityRaster.around(np.array([[0.0, 0.0], [1000.0, 1000.0]]), 0.1)
+    assert np.prod(large.shape) < 1.1e6
+
+
+def test_where_the_model_is_damaged_the_one_before_it_is_used_until_there_is_another(tmp_path):
+    path = save_tiny(tmp_path / "model.pt")
+    live = LiveForecaster(RecorderConfig())
+    keep_previous(path)
+    good = path.read_bytes()
+    path.unlink()
+    path.write_bytes(good[:-9])
+    assert live.load_model(path, ForecastConfig()).model_id
+    with pytest.raises(DataError, match="walk model"):  # one is in use: nothing is gained by the one before it
+        live.load_model(path, ForecastConfig())

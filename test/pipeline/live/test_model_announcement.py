@@ -6,6 +6,7 @@ import os
 import pytest
 
 from svfm_ros.errors import DataError
+from svfm_ros.pipeline.live import model_announcement
 from svfm_ros.pipeline.live.model_announcement import MAX_TEXT, ModelAnnouncement, SigningKey, check_model_file
 
 ANNOUNCED = ModelAnnouncement("/m.pt", "abc", 12, -3.5)
@@ -55,6 +56,6 @@ def test_only_regular_files_of_limited_size_inside_the_folder(tmp_path, monkeypa
     ):
         with pytest.raises(DataError, match=message):
             check_model_file(str(folder / name), folder)
-    monkeypatch.setattr("svfm_ros.pipeline.live.model_announcement.MAX_MODEL_BYTES", 2)
+    monkeypatch.setattr(model_announcement, "MAX_MODEL_BYTES", 2)
     with pytest.raises(DataError, match="at most 2 bytes"):
         check_model_file(str(folder / "model.pt"), folder)

@@ -6,7 +6,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from svfm_ros.pipeline.live.pacing import Pacer, RateLimit
+from svfm_ros.pipeline.live.pacing import CallLimit, Pacer, RateLimit
 
 S = 1_000_000_000
 
@@ -57,6 +57,23 @@ def test_due_and_late():
     assert pacer.lag_s(1 * S) == -0.5
 
 
+def test_a_wait_lasts_until_the_message_is_due_and_no_longer_than_allowed():
+    wall, waits = Wall(), []
+
+    class Sleeper(threading.Condition):
+        def wait(self, timeout=None):
+            waits.append(timeout)
+            wall.s += timeout
+            return False
+
+    pacer = Pacer(0, 4.0, wall)
+    pacer._changed = Sleeper()
+    assert pacer.wait(2 * S, 10.0)
+    assert waits == [0.5]  # two recorded seconds at four times the speed
+    assert not pacer.wait(100 * S, 1.5)
+    assert waits == [0.5, 1.5]
+
+
 def test_nothing_is_due_while_paused():
     wall = Wall()
     pacer = Pacer(0, 1.0, wall)
@@ -89,3 +106,28 @@ def test_work_is_limited_to_the_rate_and_a_late_start_is_made_up_for():
         if now > 5.0:
             break
     assert 9.0 <= (len(begun) - 2) / now <= 10.5
+
+
+def test_work_that_was_late_does_not_delay_the_next():
+    limit = RateLimit()
+    assert limit.wait_s(10.0, 0.0) == 0.0
+    limit.spend(0.0)  # the next is due at 0.1
+    assert limit.wait_s(10.0, 0.15) == 0.0
+    limit.spend(0.15)  # late by 0.05, the next is due at 0.2
+    assert abs(limit.wait_s(10.0, 0.15) - 0.05) < 1e-9
+    limit.spend(3.0)  # after a long pause no more than one is made up for
+    assert abs(limit.wait_s(10.0, 3.0) - 0.0) < 1e-9
+    limit.spend(3.0)
+    assert abs(limit.wait_s(10.0, 3.0) - 0.1) < 1e-9
+
+
+def test_calls_beyond_the_limit_are_refused_in_any_second():
+    now_s = 0.0
+    calls = CallLimit(5, now=lambda: now_s)
+    admitted = []
+    for k in range(300):  # 100 a second, for 3 s
+        now_s = 0.01 * k
+        if calls.admit():
+            admitted.append(now_s)
+    assert len(admitted) == 15
+    assert all(later - earlier >= 1.0 - 1e-9 for earlier, later in zip(admitted, admitted[5:], strict=False))

@@ -2,10 +2,12 @@
 
 from dataclasses import replace
 
+import pytest
 from tinymodel import walks
 
-from svfm_ros.pipeline.live.walk_saver import WalkSaver
-from svfm_ros.walks.walk_store import WalkStore
+from svfm_ros.pipeline.live.walk_saver import WalkAligner, WalkSaver
+from svfm_ros.types import Alignment, Pose2
+from svfm_ros.walks.walk_store import WalkStore, is_store
 
 
 def save(store, frame, some, **options):
@@ -49,3 +51,66 @@ def test_after_a_new_map_walks_are_not_in_the_frame_of_the_house(tmp_path):
     saver, _ = save(tmp_path / "store", "map", walks(1))
     saver.new_map()
     assert not saver.in_house_frame
+
+
+def test_two_wearables_that_start_together_share_a_new_store(monkeypatch, tmp_path):
+    """The other one makes the store between our look and our attempt to make it."""
+    path, looks = tmp_path / "walks", []
+
+    def look(folder):
+        looks.append(folder)
+        if len(looks) == 1:
+            WalkStore.create(folder, "mary/map")
+            return False
+        return is_store(folder)
+
+    monkeypatch.setattr("svfm_ros.pipeline.live.walk_saver.is_store", look)
+    saver = WalkSaver(str(path), "john/map", on_given_map=False)
+    assert not saver.in_house_frame
+    saver.close()
+    assert WalkStore.open(path).frame == "mary/map"
+
+
+def aligned_one_after_the_other(store, monkeypatch, *found):
+    """Save a walk after another on a new map, aligned with the given transforms."""
+    transforms = iter(found)
+
+    def align(self, walk):
+        return [Alignment(walk.walk_id, next(transforms), None, True, "as told")]
+
+    monkeypatch.setattr(WalkAligner, "align", align)
+    saver, _ = save(store, "map", walks(1))
+    saver = WalkSaver(str(store), "map", on_given_map=False)
+    for walk in walks(1 + len(found))[1:]:
+        saver.save(walk)
+    saver.close()
+    return saver
+
+
+HERE = Pose2(1.0, 2.0, 0.5)
+
+
+@pytest.mark.parametrize(
+    ("found", "agreed"),
+    [
+        ([HERE], None),
+        ([HERE, Pose2(1.05, 2.0, 0.5)], Pose2(1.05, 2.0, 0.5)),
+        ([HERE, Pose2(1.5, 2.0, 0.5)], None),
+        ([HERE, Pose2(1.0, 2.0, 0.7)], None),
+        ([HERE, Pose2(5.0, 2.0, 0.5), HERE], None),
+        ([HERE, Pose2(5.0, 2.0, 0.5), HERE, HERE], HERE),
+    ],
+)
+def test_two_walks_in_succession_must_agree_where_the_map_is(tmp_path, monkeypatch, found, agreed):
+    saver = aligned_one_after_the_other(tmp_path / "store", monkeypatch, *found)
+    assert not saver.in_house_frame
+    assert saver.T_house_map == agreed
+    saver.new_map()
+    assert saver.T_house_map is None  # they spoke of the map before
+
+
+def test_on_a_map_that_was_moved_walks_need_no_alignment(tmp_path, monkeypatch):
+    saver = aligned_one_after_the_other(tmp_path / "store", monkeypatch, HERE, HERE)
+    saver.map_was_moved()
+    assert saver.in_house_frame
+    assert saver.T_house_map is None

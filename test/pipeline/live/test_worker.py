@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from svfm_ros.pipeline.live.worker import Worker
 
-PATIENCE_S = 30.0
+PATIENCE_S = 400.0
 
 
 def failing(error):

@@ -1,0 +1,58 @@
+"""Trainings in a process of their own, on a real store: results, failures, one at a time, and the end."""
+
+import queue
+import threading
+
+from tinymodel import fill_store, quick_task, walks
+
+from svfm_ros.forecasting.model_file import load_walk_model
+from svfm_ros.pipeline.live.training_process import TrainingProcess
+
+
+def join_training() -> None:
+    """Wait until no thread follows a training any more."""
+    for thread in threading.enumerate():
+        if thread.name == "training":
+            thread.join()
+
+
+def test_a_training_writes_a_model_and_reports_it(tmp_path):
+    store = fill_store(tmp_path / "store", walks())
+    results: queue.Queue = queue.Queue()
+    process, task = TrainingProcess(results.put), quick_task(store.path, tmp_path / "model.pt")
+    assert process.state.state == "idle"
+    assert process.begin(task)
+    assert process.busy
+    assert not process.begin(task)  # one at a time
+    join_training()
+    result, state = results.get_nowait(), process.state
+    assert result["accepted"]
+    assert result["model_id"] == load_walk_model(tmp_path / "model.pt").model_id
+    assert (state.state, state.problem, state.trainings, state.accepted) == ("idle", "", 1, 1)
+    assert state.walks == len(store)
+    assert state.step == state.steps > 0
+    assert state.held_out_nll == result["held_out_nll"]
+    assert process.ended_s > 0.0
+
+
+def test_a_training_that_fails_says_why_and_leaves_no_model(tmp_path):
+    store = fill_store(tmp_path / "store", walks()[:1])
+    results: queue.Queue = queue.Queue()
+    process = TrainingProcess(results.put)
+    assert process.begin(quick_task(store.path, tmp_path / "model.pt"))
+    join_training()
+    assert results.empty()
+    assert "expected two or more walks" in process.state.problem
+    assert (process.state.state, process.state.trainings) == ("idle", 0)
+    assert not (tmp_path / "model.pt").exists()
+
+
+def test_after_close_no_training_begins_and_none_goes_on(tmp_path):
+    store = fill_store(tmp_path / "store", walks())
+    process, task = TrainingProcess(lambda _: None), quick_task(store.path, tmp_path / "model.pt")
+    assert process.begin(task)
+    process.close()
+    join_training()
+    assert not process.busy
+    assert process.state.problem == ""  # it was ended on purpose
+    assert not process.begin(task)
