@@ -8,15 +8,17 @@ import torch
 
 from svfm_ros.experiments.classifiers import (
     KINDS,
+    NOISE,
     STEPS,
     ClassifierSpec,
+    Points,
     TrainedClassifier,
     accuracy,
+    bayes_rate,
     test_points,
     train_all,
 )
 from svfm_ros.experiments.experiment import ExperimentResult, Tick
-from svfm_ros.experiments.toy_sets import NOISE, Points, bayes_rate
 from svfm_ros.svfm.classifier import Classifier
 from svfm_ros.svfm.selection import choose
 from svfm_ros.targets import Check, at_least

@@ -13,8 +13,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from svfm_ros.config.solver_config import SolverConfig
-from svfm_ros.config.svfm_config import ModelConfig, TrainConfig
+from svfm_ros.config.svfm_config import ModelConfig, SolverConfig, TrainConfig
 from svfm_ros.experiments.experiment import ExperimentResult, Tick, run_all
 from svfm_ros.svfm.losses import squared_error
 from svfm_ros.svfm.model import MixtureModel

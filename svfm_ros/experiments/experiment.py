@@ -1,5 +1,10 @@
-"""The result of an experiment (table, checks, figure), and trainings in parallel processes."""
+"""The experiments by name, the result of one (table, checks, figure), and trainings in parallel processes.
 
+An experiment is a function ``run_NAME(quick, tick) -> ExperimentResult`` in its module. ``quick`` means fewer seeds and
+steps; the targets of the full run do not apply to its results.
+"""
+
+import importlib
 import multiprocessing
 import os
 import signal
@@ -13,7 +18,7 @@ from svfm_ros.targets import Check
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-__all__ = ["ExperimentResult", "Tick", "run_all", "save_figure"]
+__all__ = ["EXPERIMENTS", "Experiment", "ExperimentResult", "Tick", "run_all", "save_figure"]
 
 A = TypeVar("A")
 R = TypeVar("R")
@@ -72,3 +77,53 @@ def run_all(function: Callable[[A], R], arguments: Sequence[A], tick: Tick, doin
             results[number] = result
             tick(f"{doing} {len(results)} of {len(arguments)}")
     return [results[i] for i in range(len(arguments))]
+
+
+@dataclass(frozen=True, slots=True)
+class Experiment:
+    """Name and module of an experiment, and what it shows."""
+
+    name: str
+    module: str
+    shows: str
+
+    def load(self) -> Callable[[bool, Tick], ExperimentResult]:
+        """The function that runs it; its module is imported only now."""
+        module = importlib.import_module(self.module)
+        function: Callable[[bool, Tick], ExperimentResult] = getattr(module, f"run_{self.name}")
+        return function
+
+
+_ALL = (
+    Experiment(
+        "crossing",
+        "svfm_ros.experiments.failures",
+        "paths that cross: one field fails, augmented fields and mixtures do not (fig. 1)",
+    ),
+    Experiment("splitting", "svfm_ros.experiments.failures", "one start, two ends: only mixtures (fig. 1)"),
+    Experiment(
+        "scaling", "svfm_ros.experiments.failures", "one path, many speeds: a single deterministic field fails (fig. 1)"
+    ),
+    Experiment("circles", "svfm_ros.experiments.classification", "nested circles: VF, VF+TVLoss, SVFM (figs. 7, 12)"),
+    Experiment("moons", "svfm_ros.experiments.classification", "two moons: VF, VF+TVLoss, SVFM (fig. 12)"),
+    Experiment("xor", "svfm_ros.experiments.classification", "exclusive or: VF, VF+TVLoss, SVFM (fig. 12)"),
+    Experiment(
+        "grid", "svfm_ros.experiments.grid_search", "the paper's grid of layers, units, batch and rate (appendix B.1)"
+    ),
+    Experiment("nfe", "svfm_ros.experiments.nfe", "function evaluations per instance (figs. 9, 13)"),
+    Experiment("cyclic", "svfm_ros.experiments.cyclic", "the time tuple carries a periodic function on (fig. 8)"),
+    Experiment(
+        "uncertainty", "svfm_ros.experiments.three_uncertainties", "mixture, length and direction uncertainty (fig. 4)"
+    ),
+    Experiment("alignment", "svfm_ros.experiments.solver_cost", "truncation error as fields align (appendix A.2)"),
+    Experiment(
+        "frozen", "svfm_ros.experiments.solver_cost", "function evaluations with frozen noise and without (section 3)"
+    ),
+    Experiment("behaviour", "svfm_ros.experiments.behaviour", "200 paths from the couch on the floor plan (fig. 10a)"),
+    Experiment("counterfactual", "svfm_ros.experiments.behaviour", "the same, had it been night (fig. 10b)"),
+    Experiment(
+        "slam", "svfm_ros.experiments.slam_maps", "the four maps of the appendix: door, kitchen, landing, study"
+    ),
+)
+
+EXPERIMENTS = {e.name: e for e in _ALL}

@@ -9,7 +9,7 @@ their only way to represent random ends; stochastic fields have it fixed at 0.05
 """
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -21,21 +21,107 @@ from torch import Tensor
 
 from svfm_ros.config.svfm_config import ModelConfig, TrainConfig
 from svfm_ros.experiments.experiment import ExperimentResult, Tick, run_all
-from svfm_ros.experiments.failure_cases import CASES, SPREAD, Case
 from svfm_ros.svfm.losses import combine, mixture_density_loss, observed_cov, transport_variance_loss
 from svfm_ros.svfm.model import MixtureModel
 from svfm_ros.svfm.moments import propagate
 from svfm_ros.svfm.sampling import sample_paths
-from svfm_ros.svfm.seeding import seeded
 from svfm_ros.svfm.solver.rk4 import grid
-from svfm_ros.svfm.training import Batch, Objective, train
+from svfm_ros.svfm.training import Batch, Objective, seeded, train
 from svfm_ros.targets import Check, at_least, at_most
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-__all__ = ["CONTENDERS", "TaskScore", "TaskSpec", "run_crossing", "run_scaling", "run_spec", "run_splitting"]
+__all__ = [
+    "CASES",
+    "CONTENDERS",
+    "SPREAD",
+    "Case",
+    "TaskScore",
+    "TaskSpec",
+    "run_crossing",
+    "run_scaling",
+    "run_spec",
+    "run_splitting",
+]
+
+SPREAD = 0.1
+"""Standard deviation of the ends around +1 and -1."""
+
+_LOG_SPREAD = 0.35  # of the speeds in the scaling task
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """One task: where paths start, where they end, and the density the ends are drawn from."""
+
+    name: str
+    title: str
+    starts: tuple[float, ...]  # increasing
+    draw: Callable[[int, torch.Generator], tuple[Tensor, Tensor]]  # rows -> starts (n, 1), ends (n, 1)
+    log_density: Callable[[Tensor, Tensor], Tensor]  # starts (n, 1), ends (n, 1) -> (n,)
+
+
+def _sides(rows: int) -> Tensor:
+    """+1 and -1 in equal parts (n, 1)."""
+    return torch.where(torch.arange(rows) % 2 == 0, 1.0, -1.0).unsqueeze(1)
+
+
+def _normal(x: Tensor, mean: Tensor, spread: float) -> Tensor:
+    return (-0.5 * ((x - mean) / spread).square() - math.log(spread * math.sqrt(2.0 * math.pi))).squeeze(-1)
+
+
+def _draw_crossing(rows: int, g: torch.Generator) -> tuple[Tensor, Tensor]:
+    x = _sides(rows)
+    return x, -x + SPREAD * torch.randn(rows, 1, generator=g)
+
+
+def _draw_splitting(rows: int, g: torch.Generator) -> tuple[Tensor, Tensor]:
+    return torch.zeros(rows, 1), _sides(rows) + SPREAD * torch.randn(rows, 1, generator=g)
+
+
+def _draw_scaling(rows: int, g: torch.Generator) -> tuple[Tensor, Tensor]:
+    return torch.zeros(rows, 1), torch.exp(_LOG_SPREAD * torch.randn(rows, 1, generator=g))
+
+
+def _crossing_density(x: Tensor, y: Tensor) -> Tensor:
+    return _normal(y, -x, SPREAD)
+
+
+def _splitting_density(x: Tensor, y: Tensor) -> Tensor:
+    return torch.logaddexp(_normal(y, x + 1.0, SPREAD), _normal(y, x - 1.0, SPREAD)) - math.log(2.0)
+
+
+def _scaling_density(x: Tensor, y: Tensor) -> Tensor:
+    log_speed = torch.log((y - x).clamp_min(1e-9))
+    return _normal(log_speed, torch.zeros_like(y), _LOG_SPREAD) - log_speed.squeeze(-1)
+
+
+CASES = {
+    "crossing": Case(
+        "crossing",
+        "from ±1 to ∓1: paths must cross",
+        (-1.0, 1.0),
+        _draw_crossing,
+        _crossing_density,
+    ),
+    "splitting": Case(
+        "splitting",
+        "from 0 to ±1: one start, two ends",
+        (0.0,),
+        _draw_splitting,
+        _splitting_density,
+    ),
+    "scaling": Case(
+        "scaling",
+        "from 0 to wherever a log-normal speed leads",
+        (0.0,),
+        _draw_scaling,
+        _scaling_density,
+    ),
+}
+
 
 Array = NDArray[np.float64]
 
@@ -99,7 +185,7 @@ class _Losses:
 
 
 def _losses(model: MixtureModel, case: Case, x: Tensor, y: Tensor, steps: int) -> _Losses:
-    """Rows that start alike share one walk."""
+    """Losses of ends y (n, 1); rows with the same start share one propagation of moments."""
     starts = torch.tensor(case.starts).unsqueeze(1)
     out = propagate(model, starts, grid(0.0, 1.0, steps, like=x))
     cov = observed_cov(out.cov[-1], model.floor())
@@ -259,7 +345,9 @@ def _draw_case(case: Case, outcomes: Mapping[str, TaskScore]) -> "Figure":
         panel.set_xlabel("time")
     for panel in panels[:, 0]:
         panel.set_ylabel("state")
-    figure.suptitle(f"{case.name}: {case.title}", fontsize=11)
+    figure.suptitle(
+        f"{case.name}: {case.title} (filled: density of the model's ends, black: of the true ends)", fontsize=11
+    )
     return figure
 
 

@@ -12,6 +12,7 @@ import numpy as np
 
 from svfm_ros.experiments.classifiers import (
     GRID,
+    SETS,
     ClassifierSpec,
     GridPoint,
     TrainedClassifier,
@@ -20,7 +21,6 @@ from svfm_ros.experiments.classifiers import (
     train_all,
 )
 from svfm_ros.experiments.experiment import ExperimentResult, Tick
-from svfm_ros.experiments.toy_sets import SETS
 from svfm_ros.targets import Check, at_least
 
 if TYPE_CHECKING:

@@ -11,10 +11,17 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from svfm_ros.config.solver_config import SolverConfig
-from svfm_ros.experiments.classifiers import KINDS, STEPS, ClassifierSpec, TrainedClassifier, test_points, train_all
+from svfm_ros.config.svfm_config import SolverConfig
+from svfm_ros.experiments.classifiers import (
+    KINDS,
+    SETS,
+    STEPS,
+    ClassifierSpec,
+    TrainedClassifier,
+    test_points,
+    train_all,
+)
 from svfm_ros.experiments.experiment import ExperimentResult, Tick
-from svfm_ros.experiments.toy_sets import SETS
 from svfm_ros.svfm.noise import Noise
 from svfm_ros.svfm.solver.solve import solve
 from svfm_ros.targets import Check, at_least

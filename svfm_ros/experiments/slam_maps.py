@@ -37,7 +37,7 @@ Array = NDArray[np.float64]
 _SEEDS = 3
 _SHOWN_SEED = 0
 _TARGET_M, _TARGET_DEG = 0.05, 1.0
-_PLACED = 0.99
+_LOCATED = 0.99
 _TRUE_WALLS, _START, _UNKNOWN = "#2b9a8f", "#8a8f98", "#cccccc"
 
 
@@ -48,7 +48,7 @@ class _MappedWalk:
     target: str
     seed: int
     scans: int
-    placed: int
+    located: int
     poses: Array  # (T, 3), house frame
     error: AbsoluteError
     grid: OccupancyGrid  # house frame
@@ -69,7 +69,7 @@ def run_slam(quick: bool, tick: Tick) -> ExperimentResult:
     return ExperimentResult(
         "slam",
         f"error of SLAM from scans alone on one walk to each target, {len(mapped) // len(names)} seeds",
-        ("walk to", "RMSE, m", "spread, m", "RMSE, deg", "spread, deg", "worst, m", "placed"),
+        ("walk to", "RMSE, m", "spread, m", "RMSE, deg", "spread, deg", "worst, m", "scans with a pose"),
         tuple(_row(name, by_target[name]) for name in names),
         tuple(_checks(mapped)),
         lambda: _draw(house, [by_target[name][_SHOWN_SEED] for name in names]),
@@ -92,15 +92,15 @@ def _row(name: str, mapped: Sequence[_MappedWalk]) -> tuple[str | float, ...]:
     metres, degrees = (np.array([getattr(m.error, f) for m in mapped]) for f in ("rmse_m", "rmse_deg"))
     worst = max(m.error.worst_m for m in mapped)
     figures = (metres.mean(), metres.std(), degrees.mean(), degrees.std(), worst)
-    placed = sum(m.placed for m in mapped) / sum(m.scans for m in mapped)
-    return readable(name), *(round(float(f), 4) for f in (*figures, placed))
+    located = sum(m.located for m in mapped) / sum(m.scans for m in mapped)
+    return readable(name), *(round(float(f), 4) for f in (*figures, located))
 
 
 def _checks(mapped: Sequence[_MappedWalk]) -> list[Check]:
     return [
         at_most("position, RMSE of the worst walk, m", max(m.error.rmse_m for m in mapped), _TARGET_M),
         at_most("heading, RMSE of the worst walk, deg", max(m.error.rmse_deg for m in mapped), _TARGET_DEG),
-        at_least("scans placed, share of the worst walk", min(m.placed / m.scans for m in mapped), _PLACED),
+        at_least("scans with a pose, share of the worst walk", min(m.located / m.scans for m in mapped), _LOCATED),
     ]
 
 

@@ -13,8 +13,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from svfm_ros.config.solver_config import SolverConfig
-from svfm_ros.config.svfm_config import ModelConfig
+from svfm_ros.config.svfm_config import ModelConfig, SolverConfig
 from svfm_ros.experiments.experiment import ExperimentResult, Tick
 from svfm_ros.svfm.model import MixtureModel
 from svfm_ros.svfm.solver.solution import Solution

@@ -119,7 +119,7 @@ def _random_model(components: int) -> MixtureModel:
 
 @torch.no_grad()
 def _draw_mixture(axis: "Axes") -> None:
-    """Every way three fields can be strung together over three campaigns, one of them chosen."""
+    """All sequences of three fields over three intervals of time, one of them drawn thick."""
     model = _random_model(len(_COLOURS))
     times = torch.linspace(0.0, 0.6, 13)
     fronts = [torch.zeros(1, 2)]
@@ -135,7 +135,7 @@ def _draw_mixture(axis: "Axes") -> None:
             fronts.append(paths[-1])
         fronts = [torch.cat([fronts[campaign][:1], *fronts])[:27]]
     axis.plot(0, 0, "o", color="#c53030")
-    axis.set_title("which field: three campaigns of three fields")
+    axis.set_title("which field: three choices among three fields")
 
 
 @torch.no_grad()

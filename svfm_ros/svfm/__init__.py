@@ -14,8 +14,7 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from svfm_ros.config.solver_config import SolverConfig
-    from svfm_ros.config.svfm_config import ModelConfig, TrainConfig
+    from svfm_ros.config.svfm_config import ModelConfig, SolverConfig, TrainConfig
     from svfm_ros.svfm import losses
     from svfm_ros.svfm.classifier import Classifier
     from svfm_ros.svfm.model import MixtureModel
@@ -44,7 +43,7 @@ _MODULES = {
     "Classifier": "svfm_ros.svfm.classifier",
     "MixtureModel": "svfm_ros.svfm.model",
     "ModelConfig": "svfm_ros.config.svfm_config",
-    "SolverConfig": "svfm_ros.config.solver_config",
+    "SolverConfig": "svfm_ros.config.svfm_config",
     "TrainConfig": "svfm_ros.config.svfm_config",
     "propagate": "svfm_ros.svfm.moments",
     "sample_paths": "svfm_ros.svfm.sampling",

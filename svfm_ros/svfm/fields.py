@@ -92,11 +92,6 @@ class FieldParams:
         return self.a / self.mu_v.unsqueeze(-1)
 
     @property
-    def tau_u(self) -> Tensor:
-        """Variance of the direction in the tangent plane (...); zero where fields are deterministic."""
-        return torch.zeros_like(self.a[..., 0]) if self.sigma_u is None else self.sigma_u.square()
-
-    @property
     def tau_v(self) -> Tensor:
         """Variance of the log-length (...); zero where fields are deterministic."""
         return torch.zeros_like(self.a[..., 0]) if self.sigma_v is None else self.sigma_v.square()

@@ -37,10 +37,6 @@ class MixtureModel(nn.Module):
         """All K fields at times () or (B,) and states (B, D): params of leading shape (B, K)."""
         return _swapped(self.fields.forward(with_time(self.config, t, h)))
 
-    def unit_each(self, t: Tensor, h: Tensor) -> FieldParams:
-        """Field k at states h[k]: times () or (N,), states (K, N, D), params of leading shape (K, N)."""
-        return self.fields.forward(with_time(self.config, t, h))
-
     def velocity_each(self, t: Tensor, h: Tensor, eps_u: Tensor, eps_v: Tensor) -> Tensor:
         """Realised field k at states h[k]: (K, N, D); noise (K, N, D) and (K, N), or what broadcasts to it."""
         return self.fields.velocity(with_time(self.config, t, h), eps_u, eps_v, self.config.still_speed)

@@ -5,7 +5,7 @@ like any path, and their weighted mean and covariance are the moments.
 
 Where noise is redrawn or components switch on the way, the state is carried as ``h = m + C e + r`` with r ~ N(0, R):
 at each time of the grid the noise keeps the share its correlation time allows, the components are mixed with the joint
-weights of eq. 5 (moment matching: the exact mixture has K^T terms), and new sigma points of (e, r) are drawn up.
+weights of eq. 5 (moment matching: the exact mixture has K^T terms), and new sigma points of (e, r) are computed.
 """
 
 import math
@@ -19,7 +19,7 @@ from svfm_ros.svfm.model import MixtureModel
 from svfm_ros.svfm.selection import joint_weights
 from svfm_ros.svfm.solver.rk4 import rk4
 
-__all__ = ["Moments", "Spread", "along_across", "origin_shares", "propagate", "switch_weights"]
+__all__ = ["Moments", "origin_shares", "propagate", "switch_weights"]
 
 _JITTER = 1e-8
 
@@ -38,14 +38,6 @@ class Moments:
     point_weight: Tensor  # (S,), add up to one
 
 
-@dataclass(frozen=True, slots=True)
-class Spread:
-    """Standard deviations of the state along the direction of travel and across it (the largest of the others)."""
-
-    along: Tensor  # (...)
-    across: Tensor  # (...)
-
-
 def propagate(model: MixtureModel, x0: Tensor, times: Tensor, substeps: int = 1) -> Moments:
     """Moments from starts (B, dim) along times (T + 1,) or (T + 1, B); differentiable."""
     if x0.ndim != 2 or x0.shape[0] == 0:
@@ -56,16 +48,6 @@ def propagate(model: MixtureModel, x0: Tensor, times: Tensor, substeps: int = 1)
     if switching or redrawn:
         return _propagate_anew(model, h0, times, substeps, switching)
     return _propagate_frozen(model, h0, times, substeps)
-
-
-def along_across(cov: Tensor, direction: Tensor) -> Spread:
-    """Standard deviations of covariances (..., D, D) along and across directions (..., D)."""
-    unit = direction / direction.norm(dim=-1, keepdim=True).clamp_min(1e-12)
-    along = torch.einsum("...i,...ij,...j->...", unit, cov, unit)
-    eye = torch.eye(cov.shape[-1], device=cov.device, dtype=cov.dtype)
-    side = eye - unit.unsqueeze(-1) * unit.unsqueeze(-2)
-    across = torch.linalg.eigvalsh(side @ cov @ side)[..., -1]
-    return Spread(along.clamp_min(0.0).sqrt(), across.clamp_min(0.0).sqrt())
 
 
 @dataclass(frozen=True, slots=True)

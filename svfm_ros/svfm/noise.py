@@ -12,7 +12,7 @@ from torch import Tensor
 
 from svfm_ros.errors import DataError
 
-__all__ = ["Noise", "hashed_normal", "hashed_uniform"]
+__all__ = ["Noise", "hashed_uniform"]
 
 # SplitMix64 (Steele, Lea and Flood 2014), as signed integers because torch has no unsigned 64-bit arithmetic.
 _GOLDEN = 0x9E3779B97F4A7C15 - 2**64
@@ -88,12 +88,6 @@ def hashed_uniform(seed: int, path: Tensor, campaign: int, count: int) -> Tensor
     column = torch.arange(1, count + 1, device=path.device) * _GOLDEN  # overflow wraps, as intended
     bits = _mix(key[:, None] + column)  # (B, count)
     return (_shift_right(bits, 11).double() + 0.5) * _UNIT
-
-
-def hashed_normal(seed: int, path: Tensor, campaign: int, count: int) -> Tensor:
-    """Standard normals ``(B, count)`` float64 from the same hash."""
-    normal: Tensor = torch.special.ndtri(hashed_uniform(seed, path, campaign, count))
-    return normal
 
 
 def _mix(x: Tensor) -> Tensor:

@@ -36,14 +36,14 @@ class Selection(nn.Module):
 
     def log_prior(self, x: Tensor) -> Tensor:
         """Log pi(t_0) (N, K) from features (N, in), eq. 2."""
-        return torch.log_softmax(self.config.gate_scale * self.prior_net(x)[0], dim=-1)
+        return torch.log_softmax(self.prior_net(x)[0], dim=-1)
 
     def log_transition(self, x: Tensor) -> Tensor:
         """Log Psi (N, K, K), rows on the simplex, eq. 3; ``stickiness`` favours staying."""
         if self.transition_net is None:
             raise DataError(f"expected a model with selection 'filter' and K > 1, got {self.config.selection!r}")
         k = self.config.components
-        logits = (self.config.gate_scale * self.transition_net(x)[0]).view(-1, k, k)
+        logits = self.transition_net(x)[0].view(-1, k, k)
         stay = self.config.stickiness * torch.eye(k, device=x.device, dtype=x.dtype)
         return torch.log_softmax(logits + stay, dim=-1)
 
@@ -51,7 +51,7 @@ class Selection(nn.Module):
         """Log psi (N, K), on the simplex, eq. 4."""
         if self.emission_net is None:
             raise DataError(f"expected a model with selection 'filter' and K > 1, got {self.config.selection!r}")
-        return torch.log_softmax(self.config.gate_scale * self.emission_net(x)[0], dim=-1)
+        return torch.log_softmax(self.emission_net(x)[0], dim=-1)
 
 
 def filter_step(transition: Tensor, emission: Tensor, belief: Tensor) -> Tensor:

@@ -6,12 +6,17 @@ import pytest
 import torch
 
 from svfm_ros.errors import UsageError
-from svfm_ros.experiments.classifiers import ClassifierSpec, TrainedClassifier, _with_penalty
-from svfm_ros.experiments.experiment import ExperimentResult, save_figure
-from svfm_ros.experiments.registry import EXPERIMENTS
+from svfm_ros.experiments.classifiers import (
+    SETS,
+    ClassifierSpec,
+    TrainedClassifier,
+    _with_penalty,
+    bayes_rate,
+    draw_points,
+)
+from svfm_ros.experiments.experiment import EXPERIMENTS, ExperimentResult, save_figure
 from svfm_ros.experiments.solver_cost import run_alignment, run_frozen
 from svfm_ros.experiments.three_uncertainties import run_uncertainty
-from svfm_ros.experiments.toy_sets import SETS, bayes_rate, draw_points
 
 
 def quickly(run) -> tuple[ExperimentResult, list[str]]:

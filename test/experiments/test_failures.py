@@ -2,8 +2,7 @@ import numpy as np
 import pytest
 import torch
 
-from svfm_ros.experiments.failure_cases import CASES
-from svfm_ros.experiments.failures import CONTENDERS, TaskSpec, _draw_case, run_spec
+from svfm_ros.experiments.failures import CASES, CONTENDERS, TaskSpec, _draw_case, run_spec
 
 
 @pytest.mark.parametrize("name", sorted(CASES))

@@ -3,7 +3,7 @@ import pytest
 from matplotlib.colors import to_hex
 from matplotlib.figure import Figure
 
-from svfm_ros.experiments.behaviour_figure import draw_behaviour, draw_counterfactual
+from svfm_ros.experiments.behaviour import draw_behaviour, draw_counterfactual
 from svfm_ros.experiments.paper_walks import PaperTask, learn_paper_model
 from svfm_ros.experiments.slam_maps import run_slam
 from svfm_ros.figures.home_example import SHOWN, HomeTask, at_night, learn_home, targets, task_windows

@@ -126,7 +126,7 @@ def test_a_realised_field_is_its_own_component_row_by_row(time):
 def test_components_evaluated_on_their_own_states_agree_with_all_on_one():
     model = MixtureModel(ModelConfig(components=3, time="raw"), seed=1)
     h, t = torch.randn(6, 2, generator=torch.Generator().manual_seed(3)), torch.rand(6)
-    each = model.unit_each(t, h.expand(3, -1, -1))
+    each = model.fields(with_time(model.config, t, h.expand(3, -1, -1)))
     torch.testing.assert_close(each.a.transpose(0, 1), model.unit(t, h).a)
 
 

@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from svfm_ros.config.svfm_config import ModelConfig
-from svfm_ros.svfm.fields import realise
+from svfm_ros.svfm.fields import realise, with_time
 from svfm_ros.svfm.model import MixtureModel
 from svfm_ros.svfm.noise import Noise
 
@@ -26,7 +26,7 @@ def test_velocities_and_gradients_are_those_of_the_formulas(dim: int, stochastic
     t, wanted = torch.zeros((), dtype=torch.float64), [h, *model.fields.parameters()]
     weight = torch.linspace(-1.0, 2.0, 3 * 7 * dim, dtype=torch.float64).view(3, 7, dim)
     found = model.velocity_each(t, h, noise.eps_u, noise.eps_v)
-    plain = realise(model.unit_each(t, h), noise.eps_u, noise.eps_v, STILL)
+    plain = realise(model.fields(with_time(model.config, t, h)), noise.eps_u, noise.eps_v, STILL)
     torch.testing.assert_close(found, plain, rtol=1e-10, atol=1e-12)
     for a, b in zip(
         torch.autograd.grad((found * weight).sum(), wanted),
@@ -57,7 +57,7 @@ def test_noise_of_each_field_and_row_counts() -> None:
     eps_v = torch.randn(3, 5, dtype=torch.float64, generator=generator)
     t = torch.zeros((), dtype=torch.float64)
     found = model.velocity_each(t, h, eps_u, eps_v)
-    torch.testing.assert_close(found, realise(model.unit_each(t, h), eps_u, eps_v, STILL))
+    torch.testing.assert_close(found, realise(model.fields(with_time(model.config, t, h)), eps_u, eps_v, STILL))
 
 
 def test_rows_in_single_precision() -> None:
@@ -65,6 +65,6 @@ def test_rows_in_single_precision() -> None:
     noise = Noise.draw(5, 50, 2)
     h = torch.randn(3, 50, 2, generator=torch.Generator().manual_seed(4))
     found = model.velocity_each(torch.zeros(()), h, noise.eps_u, noise.eps_v)
-    plain = realise(model.unit_each(torch.zeros(()), h), noise.eps_u, noise.eps_v, STILL)
+    plain = realise(model.fields(with_time(model.config, torch.zeros(()), h)), noise.eps_u, noise.eps_v, STILL)
     assert found.dtype == torch.float32
     torch.testing.assert_close(found, plain, rtol=1e-4, atol=1e-5)

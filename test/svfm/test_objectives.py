@@ -9,10 +9,9 @@ from svfm_ros.config.svfm_config import ModelConfig, TrainConfig
 from svfm_ros.errors import DataError
 from svfm_ros.svfm.classifier import Classifier, classifier_loss
 from svfm_ros.svfm.model import MixtureModel
-from svfm_ros.svfm.objectives import walk_batch, walk_objective
+from svfm_ros.svfm.objectives import Normaliser, walk_batch, walk_objective
 from svfm_ros.svfm.sampling import sample_paths
-from svfm_ros.svfm.seeding import seeded
-from svfm_ros.svfm.training import train
+from svfm_ros.svfm.training import seeded, train
 
 
 def line_walk(first, count=3):
@@ -99,3 +98,14 @@ def test_wrong_walks_are_refused():
         walk_batch([np.array([0.0, 0.0])], [line], 4)
     with pytest.raises(DataError, match="finite positions"):
         walk_batch([np.array([0.0, 1.0])], [line * math.nan], 4)
+
+
+def test_it_goes_there_and_back_and_keeps_directions():
+    x = torch.tensor([[1.0, 2.0], [3.0, 8.0], [5.0, 5.0]])
+    n = Normaliser.fit(x)
+    torch.testing.assert_close(n.decode(n.encode(x)), x)
+    torch.testing.assert_close(n.encode(x).mean(0), torch.zeros(2), atol=1e-6, rtol=0.0)
+    assert float(n.encode(x).square().mean()) == pytest.approx(1.0)
+    assert Normaliser.fit(torch.ones(4, 2)).scale == 1.0
+    with pytest.raises(DataError, match="expected finite positions"):
+        Normaliser.fit(torch.full((2, 2), math.nan))

@@ -10,7 +10,7 @@ from svfm_ros.svfm.losses import mixture_density_loss, observed_cov
 from svfm_ros.svfm.model import MixtureModel
 from svfm_ros.svfm.moments import propagate
 from svfm_ros.svfm.solver.rk4 import grid
-from svfm_ros.svfm.training import train
+from svfm_ros.svfm.training import cluster_centres, seeded, set_initial_velocities, train
 
 LINE_X = torch.linspace(-1, 1, 40).unsqueeze(1)
 LINE = (LINE_X, 3.0 * LINE_X + 1.0)
@@ -133,3 +133,36 @@ def test_wrong_data_is_refused():
         train(Line, squared, (LINE[0][:0], LINE[1][:0]), None, TrainConfig(steps=1))
     with pytest.raises(DataError, match="expected finite training data"):
         train(Line, squared, (LINE[0], LINE[1] * math.nan), None, TrainConfig(steps=1))
+
+
+def test_clusters_that_lie_apart_are_found():
+    centres = torch.tensor([[0.0, 0.0], [5.0, 0.0], [0.0, 5.0]])
+    points = torch.cat(
+        [c + 0.1 * torch.randn(30, 2, generator=torch.Generator().manual_seed(i)) for i, c in enumerate(centres)]
+    )
+    for seed in range(5):
+        found = cluster_centres(points, 3, seed)
+        assert float(torch.cdist(centres, found).min(dim=1).values.max()) < 0.1
+    torch.testing.assert_close(cluster_centres(points, 1, 0)[0], points.mean(0))
+    assert cluster_centres(points[:1], 3, 0).shape == (3, 2)
+
+
+@pytest.mark.parametrize("augment", [0, 2])
+def test_fields_start_with_the_given_velocities(augment):
+    config = ModelConfig(components=2, augment=augment, max_speed=10.0)
+    model = MixtureModel(config)
+    wanted = torch.tensor([[3.0, -4.0], [0.0, 8.0]])
+    set_initial_velocities(model, wanted)
+    with torch.no_grad():
+        a = model.unit(torch.zeros(1), torch.zeros(1, config.width)).a[0, :, :2]
+    assert float((a - wanted).abs().max()) < 0.8  # up to what the random weights add
+    before = [p.clone() for p in model.selection.parameters()]
+    seeded(model, wanted.repeat(5, 1), 1)
+    assert all(torch.equal(p, q) for p, q in zip(before, model.selection.parameters(), strict=True))
+
+
+def test_wrong_velocities_are_refused():
+    with pytest.raises(DataError, match=r"expected finite velocities \(4, 2\)"):
+        set_initial_velocities(MixtureModel(ModelConfig()), torch.zeros(3, 2))
+    with pytest.raises(DataError, match=r"expected points \(N, dim\)"):
+        cluster_centres(torch.zeros(0, 2), 2, 0)

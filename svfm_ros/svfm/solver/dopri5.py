@@ -4,8 +4,8 @@ All rows are stepped together, each with the size that its own error allows. Row
 the batch with a step of zero until enough of them can be removed at once. The result and the number of evaluations of a
 row do not depend on the other rows.
 
-Written by hand because it is faster than the libraries (``svfm bench solvers``): 2.5 to 2.8 times than torchdiffeq at
-the same tolerance and 3.3 to 4.4 times at the same error; 2.8 to 4.4 times than torchode, 1.1 to 2.5 times than
+Written by hand because it is faster than the libraries (``svfm bench solvers``): 2.4 to 2.9 times than torchdiffeq at
+the same tolerance and 3.4 to 4.4 times at the same error; 2.8 to 4.2 times than torchode, 1.1 to 2.4 times than
 torchode compiled by ``torch.compile``.
 """
 
@@ -15,7 +15,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from svfm_ros.config.solver_config import SolverConfig
+from svfm_ros.config.svfm_config import SolverConfig
 from svfm_ros.svfm.solver.array_backend import Array, Arrays, Field, take_rows
 from svfm_ros.svfm.solver.dopri5_step import GROW, STRETCH, Stepper, choose_first_step
 from svfm_ros.svfm.solver.solution import Status

@@ -3,13 +3,12 @@
 import torch
 from torch import Tensor
 
-from svfm_ros.config.solver_config import SolverConfig
+from svfm_ros.config.svfm_config import SolverConfig
 from svfm_ros.errors import DataError
 from svfm_ros.svfm.solver.array_backend import Arrays, Field, HostArrays, TensorArrays, take_rows
 from svfm_ros.svfm.solver.dopri5 import integrate
 from svfm_ros.svfm.solver.solution import Solution, Status
-from svfm_ros.svfm.solver.step_gradient import replay
-from svfm_ros.svfm.solver.step_record import RowResults, StepRecord
+from svfm_ros.svfm.solver.step_record import RowResults, StepRecord, replay
 from svfm_ros.svfm.solver.torchdiffeq_solver import solve_torchdiffeq
 
 __all__ = ["Field", "Solution", "SolverConfig", "Status", "solve"]

@@ -5,7 +5,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from svfm_ros.config.solver_config import SolverConfig
+from svfm_ros.config.svfm_config import SolverConfig
 from svfm_ros.errors import ConfigError, DataError
 from svfm_ros.svfm.solver.array_backend import Field
 from svfm_ros.svfm.solver.solution import Solution, Status

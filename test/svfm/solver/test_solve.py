@@ -1,4 +1,4 @@
-"""What the solver refuses, how a row can fail, gradients, and torchdiffeq behind the same door."""
+"""Inputs that the solver refuses, how a row can fail, gradients, and the methods of torchdiffeq."""
 
 import pytest
 import torch
