@@ -3,6 +3,7 @@
 The model did not learn from the walk. At every frame the forecast uses only the walk so far.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -12,18 +13,19 @@ from numpy.typing import NDArray
 
 from svfm_ros.config.sim_config import HabitConfig
 from svfm_ros.errors import UsageError
+from svfm_ros.figures.forecast_figure import forecast_figure
 from svfm_ros.figures.front_pictures import HomeModel
 from svfm_ros.figures.home_example import targets
 from svfm_ros.figures.house_figure import draw_house, readable
 from svfm_ros.sim.walker import simulate_protocol
-from svfm_ros.types import Forecast, Walk
+from svfm_ros.types import Forecast, OccupancyGrid, Places, Walk
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
     from PIL.Image import Image
 
-__all__ = ["Moment", "draw_moment", "film_moments", "unseen_walk", "write_film"]
+__all__ = ["Moment", "draw_moment", "film_moments", "unseen_walk", "write_film", "write_forecast_film"]
 
 Array = NDArray[np.float64]
 
@@ -32,6 +34,7 @@ _FRAME_S = 0.2
 _HOLD = 8  # frames that the end stays
 _SAMPLES, _SHOWN = 400, 130
 _SIZE_IN, _DPI = (9.2, 5.9), 92
+_FILM_DPI = 80
 _WALKED, _INK, _QUIET = "#22262e", "#22262e", "#6a7080"
 
 
@@ -124,11 +127,27 @@ def write_film(home: HomeModel, moments: list[Moment], path: Path) -> int:
     """Write all moments as a WebP or GIF that plays in real time in a loop; return its size in bytes."""
     if path.suffix not in (".webp", ".gif"):
         raise UsageError(f"expected a file that ends in .webp or .gif, got {path}")
-    frames = [_image(draw_moment(home, moment)) for moment in moments]
-    frames += [frames[-1]] * _HOLD
+    return _write_frames([_image(draw_moment(home, moment)) for moment in moments], path, _FRAME_S)
+
+
+def write_forecast_film(
+    path: Path, grid: OccupancyGrid, moments: Sequence[Moment], places: Places, title: str, frame_s: float
+) -> int:
+    """Write forecasts along one walk on its map as a WebP; return its size in bytes."""
+    frames = []
+    for moment in moments:
+        figure = forecast_figure(grid, [moment.forecast], places, [f"{title}, {moment.elapsed_s:.1f} s"])
+        figure.axes[0].plot(*moment.walked.T, color=_WALKED, linewidth=2.5, solid_capstyle="round", zorder=5)
+        figure.set_dpi(_FILM_DPI)
+        frames.append(_image(figure))
+    return _write_frames(frames, path, frame_s)
+
+
+def _write_frames(frames: "list[Image]", path: Path, frame_s: float) -> int:
+    frames = [*frames, *[frames[-1]] * _HOLD]
     path.parent.mkdir(parents=True, exist_ok=True)
     options: dict[str, Any] = {"quality": 80, "method": 4} if path.suffix == ".webp" else {"optimize": True}
-    duration_ms = round(1000 * _FRAME_S)
+    duration_ms = round(1000 * frame_s)
     frames[0].save(path, save_all=True, append_images=frames[1:], duration=duration_ms, loop=0, **options)
     return path.stat().st_size
 

@@ -1,4 +1,7 @@
-"""Pictures of forecasts: sampled paths in the colour of the place they end at, places with name and probability."""
+"""Pictures of forecasts: sampled paths in the colour of the place they end at, places with name and probability.
+
+And the calibration plot: how often true positions fall into the regions of forecasts, on the diagonal for good ones.
+"""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -9,20 +12,25 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.collections import LineCollection
 from matplotlib.figure import Figure
 from matplotlib.patches import Circle
-from numpy.typing import NDArray
+from matplotlib.ticker import PercentFormatter
+from numpy.typing import ArrayLike, NDArray
 
-from svfm_ros.figures.map_figure import show_grid
+from svfm_ros.figures.map_figure import save_picture, show_grid
 from svfm_ros.types import Forecast, OccupancyGrid, Places
 
-__all__ = ["draw_forecasts"]
+__all__ = ["draw_calibration", "draw_forecasts", "forecast_figure"]
 
 _ELSEWHERE_RGB = (0.35, 0.35, 0.35)
 _WALKER = "#146e3c"
 _LEAST_SHARE = 0.01
-_MARGIN_M = 1.0  # of floor around paths and places, where no map is known
+_STRAY = 0.005  # of the positions, on either side
+_MARGIN_M = 0.6  # of floor around paths and places, where no map is known
 _PANEL_IN, _LEAST_IN = 7.0, 4.5  # longest and shortest side of the floor in the picture
 _TITLES_IN, _AXIS_IN = 1.0, 0.8  # above and beside the floor
 _BELOW_M = 0.2  # from the rim of a place to its name, where the walker stands inside
+_BLUE, _GREY = "#0072b2", "#888888"  # of the calibration plot
+_WHITE = {"boxstyle": "round,pad=0.15", "facecolor": "white", "edgecolor": "none", "alpha": 0.8}
+_TOLERANCE = 0.05  # half the width of its grey band
 
 Bounds = tuple[float, float, float, float]  # x0, x1, y0, y1 in metres
 
@@ -36,6 +44,14 @@ def draw_forecasts(
     dpi: int = 130,
 ) -> None:
     """Write forecasts side by side, each below its title, to the PNG file ``path``; walls where a map is given."""
+    figure = forecast_figure(grid, forecasts, places, titles)
+    save_picture(figure, path, dpi=dpi, bbox_inches="tight", pad_inches=0.15)  # whole titles, however long
+
+
+def forecast_figure(
+    grid: OccupancyGrid | None, forecasts: Sequence[Forecast], places: Places, titles: Sequence[str]
+) -> Figure:
+    """The picture that ``draw_forecasts`` writes."""
     bounds = _bounds(forecasts, places) if grid is None else None
     width, height = _panel_size(grid, bounds)
     figure = Figure(figsize=((width + _AXIS_IN) * len(forecasts), height + _TITLES_IN), layout="constrained")
@@ -44,12 +60,16 @@ def draw_forecasts(
     for axes, forecast, title in zip(panels, forecasts, titles, strict=True):
         _floor(axes, grid, bounds)
         _panel(axes, forecast, places, title)
-    figure.savefig(path, dpi=dpi, bbox_inches="tight", pad_inches=0.15)  # whole titles, however long
+    return figure
 
 
 def _bounds(forecasts: Sequence[Forecast], places: Places) -> Bounds:
-    """The floor that paths and places cover."""
-    points = np.concatenate([places.centres, *(f.samples_xy.reshape(-1, 2) for f in forecasts)])
+    """The floor that places and nearly all paths cover: one path of hundreds that strays must not shrink the rest."""
+    paths = np.quantile(
+        np.concatenate([f.samples_xy.reshape(-1, 2) for f in forecasts]), [_STRAY, 1.0 - _STRAY], axis=0
+    )
+    discs = [p.xy + sign * p.radius_m for p in places for sign in (-1.0, 1.0)]
+    points = np.concatenate([np.reshape(discs, (-1, 2)), paths])
     (x0, y0), (x1, y1) = points.min(axis=0) - _MARGIN_M, points.max(axis=0) + _MARGIN_M
     return float(x0), float(x1), float(y0), float(y1)
 
@@ -85,9 +105,13 @@ def _panel(axes: Any, forecast: Forecast, places: Places, title: str) -> None:
 def _summary(forecast: Forecast) -> str:
     """The most likely place in words, and the number of walks the forecast rests on."""
     if not forecast.known:
-        return "unknown: no recorded walk came near here"
+        return f"unknown: {forecast.reason or 'no recorded walk came near here at about this hour'}"
     name, share = max(forecast.shares.items(), key=lambda one: one[1])
-    return f"most likely {name.replace('_', ' ')} ({share:.0%}), from {forecast.walks} walks"
+    return f"most likely {name.replace('_', ' ')} ({_percent(share)}), from {forecast.walks} walks"
+
+
+def _percent(share: float) -> str:
+    return f"{100.0 * share:.0f} %"
 
 
 def _paths(axes: Any, forecast: Forecast, places: Places, ends: NDArray[np.int64]) -> None:
@@ -104,10 +128,40 @@ def _endpoints(axes: Any, forecast: Forecast, places: Places) -> None:
     for place in places:
         share = forecast.shares.get(place.name, 0.0) if forecast.known else 0.0
         likely = share >= _LEAST_SHARE
-        axes.add_patch(Circle((place.x, place.y), place.radius_m, color=(*place.rgb, 0.3 if likely else 0.1), zorder=4))
-        label = place.name.replace("_", " ") + (f" {share:.0%}" if likely else "")
+        disc = Circle((place.x, place.y), place.radius_m, color=(*place.rgb, 0.08 + 0.3 * share), zorder=4, lw=0)
+        axes.add_patch(disc)
+        label = place.name.replace("_", " ") + (f" {_percent(share)}" if likely else "")
         box = {"boxstyle": "round,pad=0.2", "facecolor": "white", "edgecolor": "none", "alpha": 0.75}
         ink = "black" if likely else "#777777"
         inside = np.hypot(*(walker - place.xy)) <= place.radius_m
         y = place.y - (place.radius_m + _BELOW_M if inside else 0.0)
         axes.text(place.x, y, label, ha="center", va="center", fontsize=10, color=ink, zorder=5, bbox=box)
+
+
+def draw_calibration(path: Path, levels: ArrayLike, title: str = "", dpi: int = 130) -> None:
+    """Write the plot for the levels that ``region_levels`` returns, of all walks and times together, to ``path``."""
+    values = np.sort(np.asarray(levels, dtype=float).ravel())
+    regions = np.linspace(0.0, 1.0, 101)
+    held = np.searchsorted(values, regions, side="right") / len(values)
+    figure = Figure(figsize=(5.5, 5.5), layout="constrained")
+    FigureCanvasAgg(figure)
+    axes = figure.subplots()
+    axes.fill_between(regions, regions - _TOLERANCE, regions + _TOLERANCE, color=_GREY, alpha=0.2, lw=0)
+    axes.plot([0, 1], [0, 1], color=_GREY, lw=1)
+    axes.plot(regions, held, color=_BLUE, lw=2)
+    for region in (0.5, 0.9):
+        share = float((values <= region).mean())
+        axes.plot(region, share, "o", color=_BLUE, ms=7)
+        said = f"{100.0 * share:.0f} % in the {100.0 * region:.0f} % region"
+        axes.annotate(said, (region, share), (-8, 10), textcoords="offset points", ha="right", bbox=_WHITE)
+    axes.set_xlim(0, 1)
+    axes.set_ylim(0, 1)
+    axes.set_aspect("equal")
+    axes.text(0.03, 0.95, "more careful than needed", color=_GREY, va="top")
+    axes.text(0.97, 0.05, "too sure", color=_GREY, ha="right")
+    for axis in (axes.xaxis, axes.yaxis):
+        axis.set_major_formatter(PercentFormatter(1.0, decimals=0, symbol=" %"))
+    axes.set_xlabel("probability that forecasts gave to a region")
+    axes.set_ylabel("how often the person was really there")
+    axes.set_title(title, fontsize=11)
+    save_picture(figure, path, dpi=dpi)

@@ -17,19 +17,20 @@ from svfm_ros.config.sim_config import HabitConfig, LidarConfig
 from svfm_ros.config.walk_config import WindowsConfig
 from svfm_ros.forecasting.forecaster import Forecaster
 from svfm_ros.pipeline.learn import LearnConfig, learn
-from svfm_ros.sim.floor_plan import floor_plan
-from svfm_ros.sim.house import House, load_house
+from svfm_ros.sim.house import House, floor_plan, load_house
 from svfm_ros.sim.walker import ANCHOR, is_night, simulate_habit, simulate_protocol
 from svfm_ros.types import Place, Places, Walk, WalkWindows
 from svfm_ros.walks.windows import make_windows
 
 __all__ = [
+    "ELSEWHERE",
     "HORIZON_S",
     "SHOWN",
-    "Answer",
     "HomeTask",
     "Learnt",
+    "PathsAtHour",
     "at_night",
+    "end_shares",
     "home_forecaster",
     "learn_home",
     "targets",
@@ -37,6 +38,9 @@ __all__ = [
 ]
 
 Array = NDArray[np.float64]
+
+ELSEWHERE = "elsewhere"
+"""The share of ends that lie in no place."""
 
 HORIZON_S = 16.0  # longer than any walk takes, pauses included
 SHOWN = 200
@@ -59,13 +63,12 @@ class HomeTask:
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
-    """Where people go from the couch at one hour."""
+class PathsAtHour:
+    """Sampled paths from the couch at one hour."""
 
     hour: float
-    shares: dict[str, float]  # of all sampled paths; places and elsewhere
-    entropy: float | None
-    paths: Array  # (SHOWN, K, 2), some of them
+    shares: dict[str, float]  # of all sampled paths, by ``end_shares``
+    paths: Array  # (SHOWN, K, 2), some of them, metres
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,9 +76,8 @@ class Learnt:
     """What one training gave: the question's own hour first, then the hours of the what-ifs."""
 
     task: HomeTask
-    data: dict[str, float]  # shares of the walks it was trained on
-    data_at_night: dict[str, float]  # of those at night alone, where there are any
-    answers: tuple[Answer, ...]
+    data: dict[str, float]  # shares of the ends of the walks it was trained on
+    answers: tuple[PathsAtHour, ...]
 
 
 def targets(house: House) -> tuple[Place, ...]:
@@ -120,8 +122,7 @@ def learn_home(task: HomeTask) -> Learnt:
     house = load_house()
     forecaster, windows = home_forecaster(task, house)
     answers = tuple(_ask(forecaster, house, task, what_if) for what_if in (None, *task.what_if_hours))
-    night = windows.select(at_night(windows.start_hour))
-    return Learnt(task, _end_shares(windows, house.places), _end_shares(night, house.places), answers)
+    return Learnt(task, end_shares(windows.end_xy, house.places), answers)
 
 
 def home_forecaster(task: HomeTask, house: House) -> tuple[Forecaster, WalkWindows]:
@@ -134,16 +135,19 @@ def home_forecaster(task: HomeTask, house: House) -> tuple[Forecaster, WalkWindo
     return Forecaster(file, house.places, ForecastConfig(), walls), windows
 
 
-def _ask(forecaster: Forecaster, house: House, task: HomeTask, what_if: float | None) -> Answer:
+def _ask(forecaster: Forecaster, house: House, task: HomeTask, what_if: float | None) -> PathsAtHour:
     minutes = round(60 * task.hour)
     now = parse_local_time(f"{_ASKED_ON}T{minutes // 60:02d}:{minutes % 60:02d}", _HABITS.time_zone)
     found = forecaster.forecast(
         house.place(ANCHOR).xy, now, what_if_hour=what_if, horizon_s=HORIZON_S, samples=_SAMPLES, seed=task.seed
     )
     hour = task.hour if what_if is None else what_if
-    return Answer(hour, dict(found.shares), found.entropy, found.samples_xy[:SHOWN])
+    ends = end_shares(found.samples_xy[:, -1], house.places)
+    return PathsAtHour(hour, ends, found.samples_xy[:SHOWN])
 
 
-def _end_shares(windows: WalkWindows, places: Places) -> dict[str, float]:
-    index = places.assign(windows.end_xy)
-    return {name: float((index == i).mean()) if len(index) else 0.0 for i, name in enumerate(places.names)}
+def end_shares(ends: Array, places: Places) -> dict[str, float]:
+    """Shares of ends (N, 2) that lie in each place, and elsewhere: one rule for walks and for all models."""
+    index = places.assign(ends)
+    shares = {name: float((index == i).mean()) for i, name in enumerate(places.names)}
+    return {**shares, ELSEWHERE: float((index < 0).mean())}

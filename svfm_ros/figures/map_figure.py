@@ -1,5 +1,6 @@
 """Pictures of maps: free and occupied cells, the trajectory, loop closures."""
 
+import io
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -11,10 +12,11 @@ from matplotlib.lines import Line2D
 from matplotlib.transforms import Affine2D
 from numpy.typing import NDArray
 
+from svfm_ros.atomic_files import make_folder, write_whole
 from svfm_ros.slam.offline import DrawnLoop
 from svfm_ros.types import OccupancyGrid
 
-__all__ = ["draw_map", "show_grid"]
+__all__ = ["draw_map", "save_picture", "show_grid"]
 
 Array = NDArray[np.float64]
 
@@ -44,7 +46,15 @@ def draw_map(
         axes.plot(*poses[-1, :2], "s", color=_END, ms=5, zorder=4)
     _legend(axes, loops)
     axes.set_title(title, fontsize=10)
-    figure.savefig(path, dpi=dpi)
+    save_picture(figure, path, dpi=dpi)
+
+
+def save_picture(figure: Figure, path: Path, **options: Any) -> None:
+    """Write a figure as PNG, whole or not at all, with the folders above it; readable by its owner alone."""
+    buffer = io.BytesIO()
+    figure.savefig(buffer, format="png", **options)
+    make_folder(Path(path).absolute().parent)
+    write_whole(path, buffer.getvalue())
 
 
 def show_grid(axes: Any, grid: OccupancyGrid) -> None:

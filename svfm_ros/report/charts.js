@@ -3,6 +3,7 @@
 
 const MARGIN = { left: 44, right: 12, top: 10, bottom: 28 };
 const DAY_MS = 86400000;
+const TICK_ROOM = 13; // between labels of the vertical axis
 const dayOf = (iso) => Date.parse(`${iso}T00:00Z`) / DAY_MS;
 const dateOf = (day) => new Date(day * DAY_MS);
 const shortDay = (iso) => dateOf(dayOf(iso)).toLocaleDateString("en-GB", { day: "numeric", month: "short", timeZone: "UTC" });
@@ -11,6 +12,7 @@ function chart(id, height, [low, high], [bottom, top], margin = MARGIN) {
   const made = document.getElementById(id);
   made.replaceChildren();
   const width = Math.max(made.clientWidth || 0, 240);
+  if (document.body.classList.contains("printing")) height *= 0.54; // all of it on two pages
   made.setAttribute("viewBox", `0 0 ${width} ${height}`);
   const X = (v) => margin.left + ((v - low) / (high - low)) * (width - margin.left - margin.right);
   const Y = (v) => height - margin.bottom - ((v - bottom) / (top - bottom)) * (height - margin.top - margin.bottom);
@@ -18,7 +20,10 @@ function chart(id, height, [low, high], [bottom, top], margin = MARGIN) {
 }
 
 function axes(box, xTicks, yTicks) {
+  let last = Infinity;
   for (const [at, text] of yTicks) {
+    if (last - box.Y(at) < TICK_ROOM) continue; // letters would cover each other
+    last = box.Y(at);
     svg(box.made, "line", { class: "axis", x1: box.left, x2: box.right, y1: box.Y(at), y2: box.Y(at) });
     svg(box.made, "text", { x: box.left - 8, y: box.Y(at) + 4, "text-anchor": "end" }, text);
   }

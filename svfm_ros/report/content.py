@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from svfm_ros.errors import DataError
 from svfm_ros.forecasting.forecaster import Forecaster
-from svfm_ros.pipeline.learn import scored_on_unseen
+from svfm_ros.pipeline.learn import Scored, scored_on_unseen
 from svfm_ros.report.calibration import Calibration, calibrate
 from svfm_ros.report.drawn_plan import DrawnPlan, drawn_plan
 from svfm_ros.report.forecasts_by_hour import POINTS, Start, forecasts_by_hour
@@ -48,8 +48,14 @@ def gather(
     walks: Sequence[Walk],
     grid: OccupancyGrid | None = None,
     tick: Tick = lambda _doing: None,
+    scored: Scored | None = None,
+    others: Sequence[Walk] = (),
 ) -> ReportContent:
-    """The report on one person's walks, which are in the model's frame."""
+    """The report on one person's walks, which are in the model's frame.
+
+    ``scored`` is the model whose calibration is shown, with walks it never saw, if there is one at hand; ``others`` are
+    walks of other residents that the model was learnt from.
+    """
     if not walks:
         raise DataError("expected walks for a report, got none")
     zone_name, places = forecaster.file.time_zone, forecaster.places
@@ -59,14 +65,14 @@ def gather(
     tick("habits over time")
     shown = over_time(table, len(places), _unfamiliar(forecaster, ordered))
     tick("calibration")
-    calibration = _calibration(forecaster, ordered)
+    calibration = _calibration(forecaster, ordered, scored, others)
     first, last = (date.fromordinal(int(day)).isoformat() for day in (table.day[0], table.day[-1]))
     person = ordered[0].resident
     plan = drawn_plan(ordered, places, grid, zone_name)
     return ReportContent(
         title="Walking report" if person in _NAMELESS else f"Walking report: {person}",
         subtitle=f"{day_text(first)} to {day_text(last)}" if first != last else day_text(first),
-        summary=sentences(shown, len(ordered), len(places), calibration),
+        summary=sentences(shown, len(ordered), places.names, calibration),
         facts={
             "walks": f"{len(ordered)}, the latest {len(plan.walks)} are drawn",
             "days with walks": str(len(table.days)),
@@ -83,16 +89,20 @@ def gather(
     )
 
 
-def _calibration(forecaster: Forecaster, walks: Sequence[Walk]) -> Calibration | None:
+def _calibration(
+    forecaster: Forecaster, walks: Sequence[Walk], scored: Scored | None, others: Sequence[Walk]
+) -> Calibration | None:
     """Calibration on walks that a model did not learn from; None where there are too few walks.
 
     Where the model learned from all of them, another one is trained in the same way without a fifth of the latest.
     """
     try:
-        scored = scored_on_unseen(forecaster.file, walks[-_MOST_CALIBRATED:])
+        scored = scored or scored_on_unseen(forecaster.file, walks[-_MOST_CALIBRATED:], others=others)
     except DataError:
         return None
-    return calibrate(Forecaster(scored.file, forecaster.places, forecaster.config), scored.unseen)
+    return calibrate(
+        Forecaster(scored.file, forecaster.places, forecaster.config, resident=forecaster.resident), scored.unseen
+    )
 
 
 def _unfamiliar(forecaster: Forecaster, walks: Sequence[Walk]) -> NDArray[np.float64]:

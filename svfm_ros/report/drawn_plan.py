@@ -11,7 +11,17 @@ from numpy.typing import NDArray
 from svfm_ros.clock import hours_of_day
 from svfm_ros.types import OccupancyGrid, Places, Walk
 
-__all__ = ["DrawnMap", "DrawnPlace", "DrawnPlan", "DrawnWalk", "drawn_plan"]
+__all__ = [
+    "DrawnMap",
+    "DrawnPlace",
+    "DrawnPlan",
+    "DrawnWalk",
+    "drawn_plan",
+    "known_bounds",
+    "map_picture",
+    "thinned_centimetres",
+    "wall_angle",
+]
 
 Array = NDArray[np.float64]
 
@@ -21,6 +31,9 @@ _MOST_POINTS = 60
 _OCCUPIED, _FREE = 0.65, 0.35
 _MARGIN_M = 0.6
 _CM = 100.0
+_MOST_WALL_CELLS = 4000  # for the angle of the walls
+_COARSE_RAD, _FINE_RAD = np.deg2rad(1.0), np.deg2rad(0.1)
+_BIN_M = 0.1
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,9 +69,10 @@ class DrawnMap:
 
 @dataclass(frozen=True, slots=True)
 class DrawnPlan:
-    """All that is drawn below the forecasts."""
+    """All that is drawn below the forecasts; it is drawn turned by ``-turn``, so that walls are upright."""
 
-    bounds: list[float]  # x0, y0, x1, y1 in metres
+    turn: float  # angle of the walls in radians
+    bounds: list[float]  # x0, y0, x1, y1 in metres, after turning
     map: DrawnMap | None
     places: list[DrawnPlace]
     walks: list[DrawnWalk]  # the latest
@@ -66,48 +80,93 @@ class DrawnPlan:
 
 def drawn_plan(walks: Sequence[Walk], places: Places, grid: OccupancyGrid | None, time_zone: str) -> DrawnPlan:
     """The plan of a house with the latest 400 of the walks."""
+    turn = 0.0 if grid is None else wall_angle(grid)
     return DrawnPlan(
-        _bounds(walks, grid),
+        round(turn, 4),
+        _bounds(walks, grid, turn),
         None if grid is None else _drawn_map(grid),
         [DrawnPlace(p.name, p.x, p.y, p.radius_m, p.colour) for p in places],
         _drawn_walks(walks, time_zone),
     )
 
 
-def _bounds(walks: Sequence[Walk], grid: OccupancyGrid | None) -> list[float]:
+def wall_angle(grid: OccupancyGrid) -> float:
+    """Angle of the walls against the axes of the map, in radians, between -45 and 45 degrees; 0 without walls.
+
+    Turned by the right angle, cells of walls share few rows and columns: the sum of squared counts is largest.
+    """
+    walls = grid.centres_of(np.nan_to_num(grid.prob) > _OCCUPIED)
+    if len(walls) < 2:
+        return 0.0
+    walls = walls[:: 1 + len(walls) // _MOST_WALL_CELLS]
+    coarse = _best_angle(walls, np.arange(-np.pi / 4, np.pi / 4, _COARSE_RAD))
+    return _best_angle(walls, coarse + np.arange(-_COARSE_RAD, _COARSE_RAD, _FINE_RAD))
+
+
+def _best_angle(walls: Array, angles: Array) -> float:
+    scores = [sum(float(np.square(_histogram(axis)).sum()) for axis in _turned(walls, a).T) for a in angles.tolist()]
+    ties = np.flatnonzero(np.array(scores) >= max(scores) * (1.0 - 1e-9))
+    return float(angles[ties[np.argmin(np.abs(angles[ties]))]])
+
+
+def _histogram(values: Array) -> NDArray[np.int64]:
+    return np.bincount(np.floor((values - values.min()) / _BIN_M).astype(int))
+
+
+def _turned(xy: Array, turn: float) -> Array:
+    """Points ``(N, 2)`` turned by ``-turn``."""
+    cos, sin = np.cos(turn), np.sin(turn)
+    return np.asarray(xy @ np.array([[cos, -sin], [sin, cos]]))
+
+
+def known_bounds(grid: OccupancyGrid, turn: float) -> list[float]:
+    """x0, y0, x1, y1 of the known part of a map after turning it by ``-turn``, in metres; empty without one."""
+    known = grid.centres_of(~np.isnan(grid.prob))
+    return _box(_turned(known, turn)) if len(known) else []
+
+
+def _bounds(walks: Sequence[Walk], grid: OccupancyGrid | None, turn: float) -> list[float]:
     """The floor that was walked on, and the known part of the map."""
     points = [w.xy for w in walks]
     if grid is not None:
         points.append(grid.centres_of(~np.isnan(grid.prob)))
-    every = np.concatenate(points)
-    low, high = every.min(axis=0) - _MARGIN_M, every.max(axis=0) + _MARGIN_M
+    return _box(_turned(np.concatenate(points), turn))
+
+
+def _box(points: Array) -> list[float]:
+    low, high = points.min(axis=0) - _MARGIN_M, points.max(axis=0) + _MARGIN_M
     return [round(float(v), 2) for v in (*low, *high)]
 
 
 def _drawn_map(grid: OccupancyGrid) -> DrawnMap:
-    """Walls dark, floor white, unknown transparent."""
+    at = grid.T_map_grid
+    height, width = (n * grid.resolution_m for n in grid.prob.shape)
+    picture = "data:image/png;base64," + base64.b64encode(map_picture(grid)).decode()
+    return DrawnMap(picture, at.x, at.y, at.theta, width, height)
+
+
+def map_picture(grid: OccupancyGrid) -> bytes:
+    """The map as a PNG of one byte a cell: 0 unknown, 1 floor, 2 wall; the page chooses the colours."""
     from PIL import Image
 
     prob = np.nan_to_num(grid.prob[::-1], nan=-1.0)  # pictures begin at the top
-    cells = np.zeros((*prob.shape, 4), dtype=np.uint8)
-    cells[(prob >= 0.0) & (prob < _FREE)] = (255, 253, 247, 255)
-    cells[prob > _OCCUPIED] = (72, 74, 80, 255)
+    cells = np.zeros(prob.shape, dtype=np.uint8)
+    cells[(prob >= 0.0) & (prob < _FREE)] = 1
+    cells[prob > _OCCUPIED] = 2
     file = io.BytesIO()
-    Image.fromarray(cells).save(file, format="png", optimize=True)
-    at = grid.T_map_grid
-    height, width = (n * grid.resolution_m for n in prob.shape)
-    picture = "data:image/png;base64," + base64.b64encode(file.getvalue()).decode()
-    return DrawnMap(picture, at.x, at.y, at.theta, width, height)
+    Image.fromarray(cells).save(file, format="png")
+    return file.getvalue()
 
 
 def _drawn_walks(walks: Sequence[Walk], time_zone: str) -> list[DrawnWalk]:
     stamps = np.array([w.stamps_ns[0] for w in walks])
     hours = hours_of_day(stamps, time_zone)
     latest = np.argsort(stamps)[-_MOST_WALKS:].tolist()
-    return [DrawnWalk(round(float(hours[i]), 2), _thinned(walks[i])) for i in latest]
+    return [DrawnWalk(round(float(hours[i]), 2), thinned_centimetres(walks[i])) for i in latest]
 
 
-def _thinned(walk: Walk) -> list[int]:
+def thinned_centimetres(walk: Walk) -> list[int]:
+    """At most 60 positions of a walk, x and y in turn, in whole centimetres."""
     count = min(max(2, round(float(walk.times_s[-1]) / _STEP_S) + 1), _MOST_POINTS)
     times = np.linspace(0.0, walk.times_s[-1], count)
     xy = np.stack([np.interp(times, walk.times_s, walk.xy[:, k]) for k in (0, 1)], axis=1)

@@ -1,51 +1,80 @@
-"""How predictable someone's destinations are within a period, and the days on which their habits changed.
-
-The wandering index of a period is computed from the walks of that period alone, so a person with a strict routine has a
-low index before and after the routine changes. Each walk is predicted from the other walks of the period that began at
-the same place at a similar hour; the index is the mean of -log p of the real destinations, in nats. 0 means always the
-same place from here at this hour; exp(index) is the number of equally likely places with the same uncertainty.
+"""The days on which someone's habits changed, and what they do since.
 
 A change of habits is a day that splits the record into two parts whose destinations, by place of departure and part of
 the day, differ more than in any of 199 random orders of the days (binary segmentation with a permutation test).
 """
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import date
 
 import numpy as np
 from numpy.typing import NDArray
 
 from svfm_ros.report.walk_table import NIGHT_ENDS, NIGHT_STARTS, WalkTable
 
-__all__ = ["change_days", "surprises"]
+__all__ = ["HabitChange", "change_days", "describe_changes", "percent"]
 
 Array = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
-_HOUR_WIDTH = 1.0  # hours: walks this far apart in the day count with weight exp(-1/2)
-_PRIOR_WALKS = (0.5, 2.0, 8.0, 32.0)  # weight of the overall choice from a place, in walks: the best is taken
-_UNIFORM_WALKS = 0.5  # added to the walks to each place within that (Jeffreys prior)
 _PARTS_OF_DAY = (NIGHT_ENDS, 12.0, 17.0, NIGHT_STARTS)  # night, morning, afternoon, evening
 _ORDERS = 199  # random orders of the days: significance 0.005
 _LEAST_DAYS = 5  # with walks, on both sides of a change
 _MOST_CHANGES = 6
 
 
-def surprises(walks: WalkTable, places: int) -> Array:
-    """``-log p`` of the destination of each walk ``(N,)`` in nats, given the other walks of the table.
+@dataclass(frozen=True, slots=True)
+class HabitChange:
+    """What someone does from one day on that they did less before: walks to a place at about an hour."""
 
-    ``places`` is the number of places; a destination outside all of them counts as one more.
-    """
-    if not len(walks):
-        return np.empty(0)
-    kinds = places + int((walks.end < 0).any())
+    day: str  # ISO date
+    place: int  # index of the place, -1: elsewhere
+    hour: int  # local
+    before: float  # share of the walks at about this hour that went there
+    since: float
+
+    def text(self, names: Sequence[str], elsewhere: str = "elsewhere") -> str:
+        """Such as *since 3 November, 90 % of the walks at about 16:00 lead to the study (before: 5 %)*."""
+        day = date.fromisoformat(self.day)
+        where = f"to the {names[self.place].replace('_', ' ')}" if self.place >= 0 else elsewhere
+        walks = f"{percent(self.since)} of the walks at about {self.hour:02d}:00 lead {where}"
+        return f"since {day.day} {day:%B}, {walks} (before: {percent(self.before)})"
+
+
+def percent(share: float) -> str:
+    """``25 %`` from 0.25."""
+    return f"{100.0 * share:.0f} %"
+
+
+def describe_changes(walks: WalkTable, places: int, days: Sequence[int]) -> list[HabitChange]:
+    """For each day of a change (ordinals): the place and hour whose share of the walks rose most beyond chance."""
+    borders = [int(walks.day[0]), *days, int(walks.day[-1]) + 1]
+    found = []
+    for n, day in enumerate(days):
+        before = walks.select((walks.day >= borders[n]) & (walks.day < day))
+        since = walks.select((walks.day >= day) & (walks.day < borders[n + 2]))
+        found.append(_largest_rise(before, since, places, day))
+    return found
+
+
+def _largest_rise(before: WalkTable, since: WalkTable, places: int, day: int) -> HabitChange:
+    counts = [_by_hour_and_end(w, places) for w in (before, since)]  # (24, places + 1) each
+    totals = [c.sum(1, keepdims=True) for c in counts]
+    a, b = (c / np.maximum(t, 1.0) for c, t in zip(counts, totals, strict=True))
+    pooled = (counts[0] + counts[1] + 0.5) / (totals[0] + totals[1] + 1.0)
+    error = np.sqrt(pooled * (1.0 - pooled) * (1.0 / np.maximum(totals[0], 0.5) + 1.0 / np.maximum(totals[1], 0.5)))
+    hour, end = np.unravel_index(int(np.argmax((b - a) / error)), a.shape)
+    place = -1 if end == places else int(end)
+    return HabitChange(date.fromordinal(day).isoformat(), place, int(hour), float(a[hour, end]), float(b[hour, end]))
+
+
+def _by_hour_and_end(walks: WalkTable, places: int) -> Array:
+    """Walks (24, places + 1) that began within an hour of each full hour, by where they ended; elsewhere last."""
+    apart = np.abs(np.arange(24.0)[:, None] - walks.hour)
+    near = np.minimum(apart, 24.0 - apart) <= 1.0
     end = np.where(walks.end < 0, places, walks.end)
-    same_origin = (walks.origin[:, None] == walks.origin) & ~np.eye(len(walks), dtype=bool)
-    apart = np.abs(walks.hour[:, None] - walks.hour)
-    weight = np.exp(-0.5 * (np.minimum(apart, 24.0 - apart) / _HOUR_WIDTH) ** 2) * same_origin  # (N, N)
-    same_end = end[:, None] == end
-    others, alike = same_origin.sum(1), (same_origin & same_end).sum(1)
-    overall = (alike + _UNIFORM_WALKS) / (others + _UNIFORM_WALKS * kinds)
-    here, there = (weight * same_end).sum(1), weight.sum(1)
-    found = [-np.log((here + prior * overall) / (there + prior)) for prior in _PRIOR_WALKS]
-    return np.asarray(min(found, key=np.mean))
+    return near.astype(float) @ np.eye(places + 1)[end]
 
 
 def change_days(walks: WalkTable, places: int, seed: int = 0) -> list[int]:

@@ -6,7 +6,8 @@ from datetime import date, timedelta
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from svfm_ros.report.habit_changes import change_days, surprises
+from svfm_ros.forecasting.wandering import EntropyDraws, NextWalks, entropy_draws
+from svfm_ros.report.habit_changes import HabitChange, change_days, describe_changes
 from svfm_ros.report.walk_table import WalkTable
 
 __all__ = ["Estimate", "OverTime", "Period", "SpeedTrend", "over_time"]
@@ -16,6 +17,8 @@ Ints = NDArray[np.int64]
 
 _DRAWS, _TAIL = 500, 0.025  # of the bootstrap over days
 _DAYS_SHOWN, _WEEKS_SHOWN = 21, 400  # the longest records in days that are shown by day and by week
+_ENTROPY_DRAWS = 200
+_EPOCH = date(1970, 1, 1).toordinal()
 _LEAST_WALKS = 12  # of a period, for its wandering index
 _BASELINE_DAYS, _LEAST_BASELINE_DAYS = 28, 5
 _MONTH_DAYS = 30.4
@@ -65,6 +68,7 @@ class OverTime:
     periods: list[Period]
     baseline: Period | None  # the first four weeks, at most a third of the record
     changes: list[str]  # first days of new habits
+    described: list[HabitChange]  # what is new from each of these days on
     weekdays: list[Estimate | None]  # walks per day, Monday first
     hours: list[float]  # walks per day that begin in each hour
     speed_trend: SpeedTrend | None
@@ -78,11 +82,11 @@ def over_time(walks: WalkTable, places: int, unfamiliar: ArrayLike, seed: int = 
     first, last = int(walks.day[0]), int(walks.day[-1])
     unit = "day" if last - first < _DAYS_SHOWN else "week" if last - first < _WEEKS_SHOWN else "month"
 
-    surprise = _surprises(walks, places, _spans(first, last + 1, "month" if unit == "month" else "week", changes))
+    learnt = _learnt(walks, places, _spans(first, last + 1, "month" if unit == "month" else "week", changes), seed)
 
     def period(begin: int, end: int, baseline: Period | None = None) -> Period:
         inside = (walks.day >= begin) & (walks.day < end)
-        found = _period(walks.select(inside), surprise[inside], strange[inside], begin, end, rng)
+        found = _period(walks.select(inside), _index(learnt, inside), strange[inside], begin, end, rng)
         return found if baseline is None else replace(found, unusual=_unusual(found, baseline))
 
     spans = _spans(first, last + 1, unit, changes)
@@ -95,6 +99,7 @@ def over_time(walks: WalkTable, places: int, unfamiliar: ArrayLike, seed: int = 
         [period(a, b, baseline) for a, b in spans],
         baseline,
         [date.fromordinal(day).isoformat() for day in changes],
+        describe_changes(walks, places, changes),
         _weekdays(walks, rng),
         (np.bincount(walks.hour.astype(int), minlength=24) / len(walks.days)).round(3).tolist(),
         _speed_trend(walks),
@@ -114,18 +119,32 @@ def _spans(first: int, end: int, unit: str, changes: list[int]) -> list[tuple[in
     return list(zip(ordered, [*ordered[1:], end], strict=True))
 
 
-def _surprises(walks: WalkTable, places: int, spans: list[tuple[int, int]]) -> Array:
-    """``-log p`` of each destination ``(N,)`` given the walks of the same span; NaN where these are too few."""
-    found = np.full(len(walks), np.nan)
+def _learnt(walks: WalkTable, places: int, spans: list[tuple[int, int]], seed: int) -> Array:
+    """Entropy of the next place at the start of each walk, by habits of the same span drawn from their posterior.
+
+    (S, N), NaN where a span has too few walks.
+    """
+    found = np.full((_ENTROPY_DRAWS, len(walks)), np.nan)
     for begin, end in spans:
         inside = (walks.day >= begin) & (walks.day < end)
         if places > 1 and np.count_nonzero(inside) >= _LEAST_WALKS:
-            found[inside] = surprises(walks.select(inside), places)
+            some = walks.select(inside)
+            asked = NextWalks(some.origin, some.end, some.hour, some.day - _EPOCH, places)
+            found[:, inside] = entropy_draws(asked, _ENTROPY_DRAWS, seed).each
     return found
 
 
+def _index(drawn: Array, inside: NDArray[np.bool_]) -> Estimate | None:
+    """The wandering index of some walks: mean and 95 % interval over habits drawn from their posterior."""
+    known = inside & np.isfinite(drawn[0])
+    if not known.any():
+        return None
+    mean, low, high = EntropyDraws(drawn[:, known]).interval(1.0 - 2.0 * _TAIL)
+    return Estimate(round(mean, 4), round(low, 4), round(high, 4))
+
+
 def _period(
-    walks: WalkTable, surprise: Array, strange: Array, begin: int, end: int, rng: np.random.Generator
+    walks: WalkTable, index: Estimate | None, strange: Array, begin: int, end: int, rng: np.random.Generator
 ) -> Period:
     days = walks.days
     return Period(
@@ -136,7 +155,7 @@ def _period(
         _mean([np.count_nonzero(walks.day == day) for day in days], rng),
         _mean([np.count_nonzero(walks.night == day) for day in days], rng),
         _by_day(walks.speed_m_s, walks.day, rng),
-        _by_day(surprise, walks.day, rng),
+        index,
         _by_day(strange, walks.day, rng),
     )
 

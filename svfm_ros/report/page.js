@@ -1,56 +1,53 @@
 "use strict";
 // The report: everything shown comes from the JSON in the page.
 const report = JSON.parse(document.getElementById("content").textContent);
-const byId = (id) => document.getElementById(id);
 const state = { hour: 14, start: 0, timer: null };
 const shown = report.over_time;
-const plan = floorPlan(byId("plan"), report.plan);
-const placeNames = [...report.plan.places.map((p) => p.name), report.elsewhere];
+const places = report.plan.places;
+const placeNames = [...places.map((p) => p.name), report.elsewhere];
+const colourOf = (i) => places[i]?.colour ?? ELSEWHERE;
 const asked = () => report.starts[state.start].hours[state.hour];
+const plan = new FloorPlan(byId("plan"));
+let map = null;
 
 // The floor plan and what stands beside it
 
-function showForecast() {
-  const start = report.starts[state.start], now = asked(), night = isNight(state.hour);
-  const shade = (colour) => (night ? lighter(colour) : colour);
-  byId("plan-card").classList.toggle("night", night);
-  const all = unpack(now.paths), size = 2 * report.points;
-  plan.markHour(state.hour);
-  plan.showPaths(now.ends.map((_, i) => all.slice(i * size, (i + 1) * size)), now.ends, shade);
-  plan.showNames(start, now.shares, shade);
-  byId("clock").textContent = clock(state.hour);
-  byId("plan").setAttribute("aria-label", `floor plan, forecast from ${readable(start.name)} at ${clock(state.hour)}`);
+function readMap() {
+  if (!report.plan.map) return;
+  const picture = new Image();
+  picture.onload = () => {
+    map = { ...report.plan.map, drawing: mapDrawing(picture, picture.naturalWidth, picture.naturalHeight) };
+    showForecast();
+  };
+  picture.src = report.plan.map.picture;
 }
 
-function drawBars() {
-  placeNames.forEach((name, i) => {
-    const bar = document.createElement("div");
-    bar.className = "bar";
-    bar.innerHTML = '<div class="bar-text"><span></span><b></b></div><div class="track"><div class="fill"></div></div>';
-    bar.querySelector("span").textContent = readable(name);
-    bar.querySelector(".fill").style.background = plan.colourOf(i);
-    byId("bars").appendChild(bar);
+function showForecast() {
+  const start = report.starts[state.start], now = asked();
+  const night = isNight(state.hour) && !document.body.classList.contains("printing");
+  byId("plan-card").classList.toggle("night", night);
+  const all = unpack(now.paths), size = 2 * report.points;
+  const [x0, y0, x1, y1] = report.plan.bounds, canvas = byId("plan");
+  canvas.style.aspectRatio = `${x1 - x0} / ${y1 - y0}`;
+  plan.fit(report.plan.bounds, canvas.clientWidth, canvas.clientHeight, report.plan.turn);
+  plan.draw({
+    night, map, hour: state.hour, walks: report.plan.walks, places, shares: now.shares, here: start.place, walker: start,
+    paths: { lines: now.ends.map((_, i) => all.subarray(i * size, (i + 1) * size)), ends: now.ends, colours: places.map((p) => p.colour) },
   });
+  byId("clock").textContent = clock(state.hour);
+  const likely = placeNames.map((name, i) => [now.shares[i], name]).sort((a, b) => b[0] - a[0]).slice(0, 3);
+  const said = likely.filter(([share]) => share >= 0.01).map(([share, name]) => `${readable(name)} ${percent(share)}`).join(", ");
+  canvas.setAttribute("aria-label", `floor plan, forecast from ${readable(start.name)} at ${clock(state.hour)}: ${said}`);
 }
 
 function showBars() {
   const now = asked();
-  [...byId("bars").children].forEach((bar, i) => {
-    bar.querySelector("b").textContent = percent(now.shares[i]);
-    bar.querySelector(".fill").style.width = `${100 * now.shares[i]}%`;
-    bar.hidden = i === report.plan.places.length && now.shares[i] < 0.005;
-  });
-  const several = report.plan.places.length > 1 && now.entropy !== null;
-  byId("entropy").textContent = several ? howSure(now) : "";
+  shareBars(byId("bars"), placeNames.map((name, i) => (
+    { name, colour: colourOf(i), share: now.shares[i], hidden: i === places.length && now.shares[i] < 0.005 })));
+  byId("entropy").textContent = places.length > 1 ? howSure(now.entropy) : "";
   byId("rests").textContent = now.walks
     ? `${now.walks} recorded walks began here within an hour of ${clock(state.hour)}.`
     : `No recorded walk began here within an hour of ${clock(state.hour)}: this forecast comes from other hours.`;
-}
-
-function howSure(now) {
-  const choices = Math.exp(now.entropy);
-  const words = choices < 1.3 ? "Very sure" : choices < 2.2 ? "Fairly sure" : choices < 3.2 ? "Not sure" : "Wide open";
-  return `${words}: like a choice between ${choices.toFixed(1)} equally likely places (entropy ${now.entropy.toFixed(2)} nats).`;
 }
 
 // Shares by hour: one column per hour; hours without walks are left open.
@@ -68,7 +65,7 @@ function drawHours() {
       if (share <= 0) return;
       const [x, width] = [box.X(h + 0.06), box.X(h + 0.94) - box.X(h + 0.06)];
       const y = box.Y(below + share);
-      const area = svg(box.made, "rect", { x, width, y, height: box.Y(below) - y, fill: plan.colourOf(place), opacity: 0.85 });
+      const area = svg(box.made, "rect", { x, width, y, height: box.Y(below) - y, fill: colourOf(place), opacity: 0.85 });
       svg(area, "title", {}, `${clock(h)}: ${readable(placeNames[place])} ${percent(share)}, ${hour.walks} walks`);
       below += share;
     });
@@ -94,7 +91,7 @@ function drawOverTime() {
     "walks-per-day": ["walks_per_day", { unit: "walks a day", least: 2 }],
     "night-walks": ["night_walks", { unit: "night walks", least: 2 }],
     speed: ["speed_m_s", { unit: "m/s", digits: 2, least: 1 }],
-    index: ["index", { unit: "nats", digits: 2, least: Math.log(Math.max(report.plan.places.length, 2)), ticks: choices }],
+    index: ["index", { unit: "nats", digits: 2, least: Math.log(Math.max(places.length + 1, 2)), ticks: choices }],
     unfamiliar: ["unfamiliar", { unit: "", digits: 2, least: 0.2, ticks: [[0, "0 %"], [0.1, "10 %"], [0.2, "20 %"], [0.5, "50 %"], [1, "100 %"]] }],
   };
   for (const [id, [key, options]] of Object.entries(wanted)) {
@@ -182,7 +179,7 @@ function begin() {
   byId("start").oninput = (event) => setStart(Number(event.target.value));
   byId("hour").oninput = (event) => setHour(Number(event.target.value));
   byId("play").onclick = play;
-  drawBars();
+  readMap();
   drawFacts();
   drawCharts();
   const wanted = /hour=(\d+)/.exec(location.hash);
@@ -190,13 +187,18 @@ function begin() {
   setStart(0);
   let width = innerWidth;
   addEventListener("resize", () => {
-    if (innerWidth !== width) drawCharts();
+    if (innerWidth !== width) {
+      drawCharts();
+      showForecast();
+    }
     width = innerWidth;
   });
   // On paper, charts are drawn for the width of an A4 page, so that their letters can be read.
   const printing = (on) => {
     document.body.classList.toggle("printing", on);
+    plan.sharpness = on ? 3 : 1;
     drawCharts();
+    showForecast();
   };
   addEventListener("beforeprint", () => printing(true));
   addEventListener("afterprint", () => printing(false));

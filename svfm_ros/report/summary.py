@@ -1,28 +1,41 @@
 """The first lines of the report: what the walks show, in sentences that need no knowledge of statistics."""
 
 import math
+from collections.abc import Sequence
 from datetime import date
+from statistics import median
 
 from svfm_ros.report.calibration import Calibration
+from svfm_ros.report.habit_changes import percent
 from svfm_ros.report.over_time import Estimate, OverTime, Period
 
-__all__ = ["day_text", "sentences"]
+__all__ = ["calibration_words", "day_text", "sentences"]
 
 _WELL_CALIBRATED = 0.1  # of probability, at the 50 % and the 90 % region
+_LEAST_SHARE = 0.005  # less is said to be nothing
 
 
-def sentences(shown: OverTime, walks: int, places: int, calibration: Calibration | None) -> list[str]:
+def sentences(shown: OverTime, walks: int, names: Sequence[str], calibration: Calibration | None) -> list[str]:
     """One sentence on each subject, the most important first."""
-    now = shown.periods[-1]
+    now = _latest(shown.periods)
     days = sum(p.days for p in shown.periods)
     found = [f"{walks} walks on {days} days, {walks / days:.1f} a day{_against(now, shown.baseline, 'walks_per_day')}."]
     nights = sum(p.night_walks.value * p.days for p in shown.periods) / days
-    found.append(f"Night walks (22:00 to 06:00): {nights:.1f} a night{_against(now, shown.baseline, 'night_walks')}.")
-    found += [_speed(shown), _predictability(shown, places), _changes(shown)]
-    if now.unfamiliar is not None and now.unfamiliar.value > 0.0:
-        found.append(f"{now.unfamiliar.value:.0%} of the latest walks follow no habit that was recorded before.")
+    at_night = f"{nights:.1f} a night" if nights > 0.0 else "none"
+    found.append(f"Night walks (22:00 to 06:00): {at_night}{_against(now, shown.baseline, 'night_walks')}.")
+    found += [_speed(shown), _predictability(shown, len(names)), _changes(shown, names)]
+    if now.unfamiliar is not None and now.unfamiliar.value >= _LEAST_SHARE:
+        found.append(
+            f"{percent(now.unfamiliar.value)} of the latest walking follows no habit that was recorded before."
+        )
     found.append(_calibration(calibration))
     return [text for text in found if text]
+
+
+def _latest(periods: Sequence[Period]) -> Period:
+    """The last period that is no mere rest, such as the first day of a week: half as many walks as usual, or more."""
+    usual = median(p.walks for p in periods)
+    return next(p for p in reversed(periods) if p.walks >= 0.5 * usual)
 
 
 def day_text(iso: str) -> str:
@@ -62,21 +75,24 @@ def _predictability(shown: OverTime, places: int) -> str:
     known = [p for p in shown.periods if p.index is not None]
     if not known:
         return "There are too few walks for a wandering index."
-    latest = known[-1].index
-    assert latest is not None
+    latest = _latest(known)
+    assert latest.index is not None
+    text = f"Wandering index {latest.index.value:.2f}: walks are as hard to foresee as a choice between "
+    text += _choices(latest.index, places)
     usual = shown.baseline.index if shown.baseline is not None else None
-    text = f"Wandering index {latest.value:.2f}: as hard to foresee as a choice between {_choices(latest, places)}"
-    return text + ("." if usual is None or shown.baseline is None else f" (at first {_choices(usual, places)}).")
+    if usual is None:
+        return text + "."
+    return text + (f" (at first {_choices(usual, places)})." if "index" in latest.unusual else ", about as at first.")
 
 
 def _choices(index: Estimate, places: int) -> str:
-    count = min(math.exp(index.value), places)
+    count = min(math.exp(index.value), places + 1.0)  # elsewhere counts as one
     return f"{count:.1f} equally likely places"
 
 
-def _changes(shown: OverTime) -> str:
-    if shown.changes:
-        return f"Habits changed around {', '.join(day_text(day) for day in shown.changes)}."
+def _changes(shown: OverTime, names: Sequence[str]) -> str:
+    if shown.described:
+        return f"Habits changed: {'; '.join(change.text(names) for change in shown.described)}."
     days = sum(p.days for p in shown.periods)
     return "No change of habits was found." if days >= 10 else ""
 
@@ -85,7 +101,13 @@ def _calibration(found: Calibration | None) -> str:
     if found is None:
         return ""
     held = dict(zip(found.regions, found.held, strict=True))
-    if max(abs(held[0.5] - 0.5), abs(held[0.9] - 0.9)) <= _WELL_CALIBRATED:
-        return f"The forecasts can be relied on: what they called 90 % likely happened in {held[0.9]:.0%} of the cases."
-    way = "too sure" if held[0.9] < 0.9 else "more careful than they need to be"
-    return f"The forecasts are {way}: what they called 90 % likely happened in {held[0.9]:.0%} of the cases."
+    return calibration_words(held[0.5], held[0.9])
+
+
+def calibration_words(held_50: float, held_90: float) -> str:
+    """Whether forecasts can be relied on, in one sentence, by how often their 50 % and 90 % regions held the truth."""
+    happened = f"what they called 90 % likely happened in {percent(held_90)} of the cases"
+    if max(abs(held_50 - 0.5), abs(held_90 - 0.9)) <= _WELL_CALIBRATED:
+        return f"The forecasts can be relied on: {happened}."
+    way = "too sure" if held_90 < 0.9 else "more careful than they need to be"
+    return f"The forecasts are {way}: {happened}."

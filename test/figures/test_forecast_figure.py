@@ -1,12 +1,13 @@
 """Pictures of forecasts hold all of their titles and labels, with a map and without one."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 from PIL import Image
 
-from svfm_ros.figures.forecast_figure import _summary, draw_forecasts
+from svfm_ros.figures.forecast_figure import _summary, draw_forecasts, forecast_figure
 from svfm_ros.types import Forecast, OccupancyGrid, Place, Places, Pose2
 
 PLACES = Places((Place("kitchen", 4.0, 2.0, 0.5, "#1f6fd0"), Place("study", 0.0, 3.0, 0.5, "#d03030")))
@@ -54,5 +55,13 @@ def test_no_path_is_drawn_where_nothing_is_known(tmp_path: Path) -> None:
 
 
 def test_the_title_says_the_most_likely_place() -> None:
-    assert _summary(straight_to(PLACES.places[1])) == "most likely study (100%), from 9 walks"
+    assert _summary(straight_to(PLACES.places[1])) == "most likely study (100 %), from 9 walks"
     assert "unknown" in _summary(straight_to(PLACES.places[1], known=False))
+
+
+def test_places_are_drawn_whole_where_no_map_is_known() -> None:
+    wide = Places((PLACES.places[0], replace(PLACES.places[1], radius_m=3.0)))
+    (axes,) = forecast_figure(None, [straight_to(wide.places[0])], wide, [""]).axes
+    for place in wide:
+        assert axes.get_xlim()[0] < place.x - place.radius_m < place.x + place.radius_m < axes.get_xlim()[1]
+        assert axes.get_ylim()[0] < place.y - place.radius_m < place.y + place.radius_m < axes.get_ylim()[1]

@@ -64,7 +64,7 @@ def content(page: str) -> dict[str, Any]:
 
 
 def test_it_needs_nothing_else(page: str) -> None:
-    assert not re.findall(r"""(?:src|href|url)\s*[=(]\s*["']?(?!data:|#|m\.picture)[\w/.]""", page)
+    assert not re.findall(r"""(?:src|href|url)\s*[=(]\s*["']?(?!data:|#|report\.plan\.map)[\w/.]""", page)
     assert "http" not in re.sub(r"http://www\.w3\.org/2000/svg|http-equiv", "", page)
 
 
@@ -154,7 +154,7 @@ def test_the_map_is_a_picture_in_its_place(content: dict[str, Any]) -> None:
     ("arguments", "complaint"),
     [
         (("--store", "nowhere", "--model", "{model}"), "nothing at nowhere"),
-        (("--store", "{store}", "--model", "{store}"), "expected a walk model"),
+        (("--store", "{store}", "--model", "{store}"), "expected a file, got a folder"),
         (("--store", "{store}", "--model", "{model}", "--out", "{store}"), "folder"),
     ],
 )
@@ -174,7 +174,7 @@ _LOOK = """
 <script>
 function seen() {
   const texts = [...document.querySelectorAll("#bars .bar")].map((b) => b.querySelector("b").textContent);
-  const paths = [...document.querySelectorAll(".paths polyline")].map((p) => p.getAttribute("points"));
+  const paths = document.getElementById("plan").toDataURL();
   const night = document.getElementById("plan-card").classList.contains("night");
   return { texts, paths, night, clock: document.getElementById("clock").textContent,
     entropy: document.getElementById("entropy").textContent, title: document.getElementById("title").textContent,
@@ -186,10 +186,16 @@ function move(hour) {
   slider.dispatchEvent(new Event("input", { bubbles: true }));
   return seen();
 }
+function apartBy(chart) {
+  const labels = [...chart.querySelectorAll('text[text-anchor="end"]')];
+  const tops = labels.map((t) => t.getBoundingClientRect().top).sort((a, b) => a - b);
+  return tops.slice(1).map((top, i) => top - tops[i]);
+}
 function sizes() {
   const shown = [...document.querySelectorAll(".card:not([hidden]) .chart")];
   const charts = shown.map((c) => c.getBoundingClientRect().height);
   return { charts, overflow: document.documentElement.scrollWidth - innerWidth, width: innerWidth,
+    apart: shown.flatMap((chart) => apartBy(chart)),
     letters: parseFloat(getComputedStyle(document.querySelector(".chart text")).fontSize),
     columns: [...document.querySelectorAll("#by-hour rect:not(.cursor)")].map((r) => r.textContent.slice(0, 2)) };
 }
@@ -213,7 +219,7 @@ def look(page: str, folder: Path, width: int) -> dict[str, Any]:
         f"--user-data-dir={folder}/me",
     ]
     command = [str(BROWSER), *flags, f"--window-size={width},900", "--dump-dom", (folder / "page.html").as_uri()]
-    dumped = subprocess.run(command, capture_output=True, text=True, timeout=120, check=True).stdout
+    dumped = subprocess.run(command, capture_output=True, text=True, check=True).stdout
     found = re.search(r'<pre id="found">([\w+/=]+)</pre>', dumped)
     assert found is not None, "the page's script did not come to its end"
     return dict(json.loads(base64.b64decode(found[1])))
@@ -235,7 +241,7 @@ def test_the_slider_moves_the_forecast(page: str, content: dict[str, Any], tmp_p
         assert there["texts"] == [f"{int(100 * share + 0.5)} %" for share in asked["shares"]]
         assert f"{np.exp(asked['entropy']):.1f} equally likely places" in there["entropy"]
         assert f"{asked['entropy']:.2f} nats" in there["entropy"]
-        assert len(there["paths"]) == len(asked["ends"])
+        assert len(there["paths"]) > 5000  # a picture with something on it
         assert ("No recorded walk" in there["rests"]) is (asked["walks"] == 0)
 
 
@@ -248,17 +254,18 @@ def test_charts_can_be_read_on_a_phone_and_on_a_desk(
     assert sizes["overflow"] <= 0, "the page is wider than the screen"
     assert min(sizes["charts"]) >= 150
     assert sizes["letters"] >= 12
+    assert min(sizes["apart"]) >= 11, "labels of a vertical axis cover each other"
     shown = {hour for hour, asked in enumerate(content["starts"][0]["hours"]) if asked["walks"]}
     assert {int(column) for column in sizes["columns"]} == shown, "hours without walks are left open"
 
 
 @needs_browser
-def test_it_prints_on_a_few_pages(page: str, tmp_path: Path) -> None:
+def test_it_prints_on_two_pages(page: str, tmp_path: Path) -> None:
     (tmp_path / "page.html").write_text(page)
     flags = ["--headless", "--no-sandbox", "--disable-gpu", f"--user-data-dir={tmp_path}/me", "--no-pdf-header-footer"]
     address = (tmp_path / "page.html").as_uri()
     command = [str(BROWSER), *flags, f"--print-to-pdf={tmp_path}/page.pdf", address]
-    subprocess.run(command, capture_output=True, timeout=120, check=True)
+    subprocess.run(command, capture_output=True, check=True)
     pages = re.findall(rb"/Type\s*/Page\b", (tmp_path / "page.pdf").read_bytes())
-    assert 2 <= len(pages) <= 4
+    assert len(pages) == 2
     assert re.search(rb"/MediaBox \[0 0 59[45]", (tmp_path / "page.pdf").read_bytes()), "A4 is 595 points wide"

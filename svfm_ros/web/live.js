@@ -1,0 +1,326 @@
+"use strict";
+// The live page: the latest state arrives in binary frames over a WebSocket and is drawn in the next animation frame.
+
+const WAIT_MS = [250, 500, 1000, 2000]; // before connecting again
+const STALE_MS = 3000; // without a pose: the plan fades
+const SPEAK_MS = 5000; // between two sentences for screen readers
+const TREND_MS = 1000;
+const ROOM_M = 2; // shown around the wearer at least
+const TURN_AGAIN = 0.05; // radians by which the walls must have turned for the plan to turn
+const RATES = [0.5, 1, 2, 4, 8];
+const NAMES = { slam_node: "Position", trainer_node: "Learning", forecast_node: "Forecasts", player: "Replay", sim_node: "Simulation" };
+
+const now = { places: [], colours: [], shares: null, walks: [], walksVersion: 0 };
+const plan = new FloorPlan(byId("plan"));
+let socket = null, tries = 0, received = 0, seen = 0, drawing = false, spoken = ["", -Infinity], trendDrawn = 0, bounds = null, asking = null;
+
+// Frames: sections of one letter, a length and a payload
+
+const text = new TextDecoder();
+const read = {
+  m(view, bytes) {
+    const [resolution, x, y, theta] = [0, 4, 8, 12].map((at) => view.getFloat32(at, true));
+    const [columns, rows] = [view.getUint16(16, true), view.getUint16(18, true)];
+    const [turn, ...box] = [20, 24, 28, 32, 36].map((at) => view.getFloat32(at, true));
+    createImageBitmap(new Blob([bytes.subarray(40)], { type: "image/png" })).then((picture) => {
+      now.map = { x, y, theta, width: columns * resolution, height: rows * resolution, drawing: mapDrawing(picture, columns, rows) };
+      drawSoon();
+    });
+    if (now.turn === undefined || Math.abs(turn - now.turn) > TURN_AGAIN) [now.turn, bounds] = [turn, null];
+    now.mapBox = box;
+  },
+  w(view, bytes) {
+    const [x, y, theta, hour] = [0, 4, 8, 12].map((at) => view.getFloat32(at, true));
+    now.walker = { x, y, theta };
+    now.hour = hour;
+    now.poseAt = performance.now();
+    now.soFar = centimetres(bytes, 16);
+  },
+  s(view, bytes) { now.scan = centimetres(bytes, 0); },
+  a(view, bytes) {
+    now.walks = [];
+    for (let at = 0; at < bytes.length;) {
+      const [hour, count] = [view.getFloat32(at, true), view.getUint16(at + 4, true)];
+      now.walks.push({ hour, xy: centimetres(bytes.subarray(at + 6, at + 6 + 4 * count), 0) });
+      at += 6 + 4 * count;
+    }
+    now.walksVersion += 1;
+  },
+  f(view, bytes) { now.paths = bundle(view, bytes); },
+  h(view, bytes) { now.whatIfPaths = bundle(view, bytes); },
+  d(view, bytes) {
+    const [resolution, x, y, theta] = [0, 4, 8, 12].map((at) => view.getFloat32(at, true));
+    const [width, height, count] = [view.getUint16(16, true), view.getUint16(18, true), view.getUint32(20, true)];
+    const cells = new Uint32Array(bytes.slice(24, 24 + 4 * count).buffer);
+    now.density = { resolution, x, y, theta, width, height, cells, values: bytes.slice(24 + 4 * count, 24 + 5 * count) };
+  },
+  p(view, bytes) {
+    now.places = JSON.parse(text.decode(bytes));
+    now.colours = now.places.map((p) => p.colour);
+  },
+  j(view, bytes) { now.forecast = JSON.parse(text.decode(bytes)); },
+  k(view, bytes) { now.whatIf = JSON.parse(text.decode(bytes)); },
+  t(view, bytes) { now.trend = new Float32Array(bytes.slice().buffer); },
+  n(view, bytes) { now.news = JSON.parse(text.decode(bytes)); },
+};
+
+const centimetres = (bytes, from) => new Int16Array(bytes.slice(from, from + 4 * ((bytes.length - from) >> 2)).buffer);
+
+// Steps of signed bytes from a common origin, then the index of the place each path ends at.
+function bundle(view, bytes) {
+  const [count, points] = [view.getUint16(0, true), view.getUint16(2, true)];
+  const [x, y, unit] = [4, 8, 12].map((at) => view.getFloat32(at, true));
+  const steps = new Int8Array(bytes.buffer, bytes.byteOffset + 16, 2 * count * points);
+  const ends = new Int8Array(bytes.buffer, bytes.byteOffset + 16 + 2 * count * points, count);
+  const lines = [];
+  for (let i = 0, at = 0; i < count; i += 1) {
+    const line = new Float32Array(2 * points);
+    let [u, v] = [0, 0];
+    for (let k = 0; k < points; k += 1, at += 2) {
+      [u, v] = [u + steps[at], v + steps[at + 1]];
+      [line[2 * k], line[2 * k + 1]] = [100 * (x + u * unit), 100 * (y + v * unit)];
+    }
+    lines.push(line);
+  }
+  return { lines, ends: Array.from(ends) };
+}
+
+function take(buffer) {
+  const whole = new DataView(buffer);
+  for (let at = 0; at < buffer.byteLength;) {
+    const [kind, length] = [String.fromCharCode(whole.getUint8(at)), whole.getUint32(at + 1, true)];
+    read[kind]?.(new DataView(buffer, at + 5, length), new Uint8Array(buffer, at + 5, length));
+    at += 5 + length;
+  }
+}
+
+// Connection
+
+function connect() {
+  const address = new URL("live" + location.search, location.href);
+  address.protocol = location.protocol === "https:" ? "wss:" : "ws:";
+  socket = new WebSocket(address);
+  socket.binaryType = "arraybuffer";
+  socket.onopen = () => { [tries, received, seen, bounds] = [0, 0, 0, null]; document.body.dataset.connected = "yes"; };
+  socket.onmessage = (event) => {
+    take(event.data);
+    received += 1;
+    drawSoon();
+  };
+  socket.onclose = () => {
+    document.body.dataset.connected = "no";
+    byId("line").textContent = "the connection is lost; trying again …";
+    setTimeout(connect, WAIT_MS[Math.min(tries, WAIT_MS.length - 1)]);
+    tries += 1;
+  };
+}
+
+const ask = (question) => socket?.readyState === WebSocket.OPEN && socket.send(JSON.stringify(question));
+
+// Drawing, at most once per animation frame; a hidden page draws nothing and is sent nothing more
+
+function drawSoon() {
+  if (drawing) return;
+  drawing = true;
+  requestAnimationFrame(() => {
+    drawing = false;
+    show();
+    if (received > seen) ask({ seen: (seen = received) });
+  });
+}
+
+function show() {
+  const night = now.hour === undefined ? matchMedia("(prefers-color-scheme: dark)").matches : isNight(now.hour);
+  document.body.classList.toggle("night", night);
+  document.body.classList.toggle("stale", now.poseAt !== undefined && performance.now() - now.poseAt > STALE_MS);
+  byId("asleep").hidden = Boolean(now.map || now.walker);
+  byId("clock").textContent = now.hour === undefined ? "" : clock(now.hour);
+  showNews();
+  showPlan(night);
+  showForecast();
+  showWhatIf();
+  if (performance.now() - trendDrawn > TREND_MS) showTrend();
+  speak();
+}
+
+// Bounds of the turned plan grow with the map and never shrink, so that the plan does not jump; a wearer outside is in them too.
+function planBounds() {
+  if (now.mapBox) bounds = joined(bounds ?? now.mapBox, now.mapBox);
+  if (!now.walker) return bounds;
+  const { x, y } = now.walker, [cos, sin] = [Math.cos(now.turn ?? 0), Math.sin(now.turn ?? 0)];
+  const [u, v] = [cos * x + sin * y, cos * y - sin * x];
+  const inside = bounds && u > bounds[0] && v > bounds[1] && u < bounds[2] && v < bounds[3];
+  return inside ? bounds : joined(bounds ?? [u, v, u, v], [u - ROOM_M, v - ROOM_M, u + ROOM_M, v + ROOM_M]);
+}
+
+const joined = (a, b) => [Math.min(a[0], b[0]), Math.min(a[1], b[1]), Math.max(a[2], b[2]), Math.max(a[3], b[3])];
+
+function showPlan(night) {
+  const box = planBounds(), canvas = byId("plan");
+  if (!box) return;
+  canvas.parentElement.style.setProperty("--shape", ((box[2] - box[0]) / (box[3] - box[1])).toFixed(2));
+  plan.fit(box, canvas.clientWidth, canvas.clientHeight, now.turn);
+  const known = now.forecast?.known, other = otherHour();
+  plan.draw({
+    night, map: now.map, walks: now.walks, walksVersion: now.walksVersion, hour: now.hour === undefined ? undefined : Math.floor(now.hour),
+    density: known ? now.density : null, scan: now.scan, soFar: now.soFar, walker: now.walker,
+    paths: known && now.paths ? { ...now.paths, colours: now.colours } : null,
+    whatIf: other && now.whatIfPaths ? { ...now.whatIfPaths, colours: now.colours } : null,
+    places: now.places, shares: known ? now.forecast.shares : undefined,
+  });
+  byId("legend-whatif").hidden = !other;
+  canvas.setAttribute("aria-label", `floor plan. ${forecastSentence()}`);
+}
+
+// The shares at the hour that is asked about, where any differs from those of now by 5 points; else null.
+function otherHour() {
+  const [f, w] = [now.forecast, now.whatIf];
+  if (now.news?.what_if == null || !w?.known) return null;
+  return !f?.known || w.shares.some((share, i) => Math.abs(share - (f.shares[i] ?? 0)) >= 0.05) ? w.shares : null;
+}
+
+const likeliest = (f) => f.names.map((name, i) => ({ name: readable(name), share: f.shares[i] })).sort((a, b) => b.share - a.share);
+
+function forecastSentence() {
+  const f = now.forecast;
+  if (!f) return "There is no forecast yet.";
+  if (!f.known) return `Where the wearer goes is unknown: ${f.reason || "no recorded walk came near here at about this hour"}.`;
+  const likely = likeliest(f).filter((row) => row.share >= 0.05);
+  return `Most likely ${likely.slice(0, 3).map((row) => `${row.name} ${percent(row.share)}`).join(", ")}.`;
+}
+
+function showForecast() {
+  const f = now.forecast, known = Boolean(f?.known);
+  const best = known ? likeliest(f)[0] : null;
+  byId("likely").textContent = best ? `${best.name} ${percent(best.share)}` : f ? "unknown" : "not known yet";
+  byId("sure").textContent = sureWords(f);
+  byId("unfamiliar-text").textContent = known && f.unfamiliar >= 0.5 ? `This walk follows no recorded habit (${percent(f.unfamiliar)}).` : "";
+  const other = otherHour();
+  shareBars(byId("bars"), (f?.names ?? []).map((name, i) => ({
+    name, colour: now.colours[i] ?? ELSEWHERE, share: known ? f.shares[i] : 0, text: known ? undefined : "?", other: other?.[i],
+    hidden: i >= now.places.length && known && f.shares[i] < 0.005,
+  })));
+}
+
+function sureWords(f) {
+  if (!f) return "There is no model yet: it is learnt from the first walks.";
+  if (!f.known) return forecastSentence();
+  if (!now.places.length) return "No places are known yet: they are found where walks end.";
+  return now.places.length > 1 ? howSure(f.entropy) : "";
+}
+
+function showWhatIf() {
+  const hour = asking ?? now.news?.what_if ?? null;
+  byId("whatif-on").checked = hour !== null;
+  byId("whatif-hour").textContent = hour === null ? "off" : clock(hour);
+  if (hour !== null && document.activeElement !== byId("hour")) byId("hour").value = hour;
+  byId("hour").setAttribute("aria-valuetext", clock(Number(byId("hour").value)));
+  byId("whatif-text").textContent = whatIfWords(hour);
+}
+
+function whatIfWords(hour) {
+  if (hour === null) return "Move the slider to ask where the wearer would go at another hour.";
+  if (!now.whatIf?.known) return `At ${clock(hour)}: not known.`;
+  if (!otherHour()) return `At ${clock(hour)}: the same as now.`;
+  const said = likeliest(now.whatIf).slice(0, 2).filter((row) => row.share >= 0.05).map((row) => `${row.name} ${percent(row.share)}`);
+  return `At ${clock(hour)}: ${said.join(", ")}. Dashed on the plan, lines on the bars.`;
+}
+
+// Entropy as a number of places, and unfamiliar in percent, over the data's last minutes.
+function showTrend() {
+  trendDrawn = performance.now();
+  const rows = [];
+  for (let i = 0; i + 2 < (now.trend?.length ?? 0); i += 3) rows.push([now.trend[i] / 60, now.trend[i + 1], now.trend[i + 2]]);
+  byId("trend").closest(".card").hidden = rows.length < 2;
+  if (rows.length < 2) return;
+  const most = Math.max(2, ...rows.filter((r) => Number.isFinite(r[1])).map((r) => Math.ceil(Math.exp(r[1]) - 0.05)));
+  const first = Math.min(rows[0][0], -0.5), box = chart("trend", 84, [first, 0], [0, 1], { left: 22, right: 42, top: 8, bottom: 22 });
+  const places = (entropy) => (Math.exp(entropy) - 1) / (most - 1);
+  axes(box, [], [[0, "1"], [1, most.toFixed(0)]]);
+  svg(box.made, "text", { x: box.left, y: box.floor + 17 }, `${Math.round(-first * 10) / 10} minutes ago`);
+  svg(box.made, "text", { x: box.right, y: box.floor + 17, "text-anchor": "end" }, "now");
+  svg(box.made, "text", { x: box.right + 6, y: box.Y(1) + 4 }, "100 %");
+  svg(box.made, "text", { x: box.right + 6, y: box.Y(0) + 4 }, "0 %");
+  for (const [name, value] of [["unfamiliar", (r) => r[2]], ["entropy", (r) => places(r[1])]]) {
+    let piece = [];
+    const finish = () => { if (piece.length > 1) svg(box.made, "polyline", { class: name, points: polyline(box, piece) }); piece = []; };
+    for (const r of rows) { if (Number.isFinite(value(r))) piece.push([r[0], value(r)]); else finish(); }
+    finish();
+  }
+}
+
+function showNews() {
+  const n = now.news;
+  if (!n) return;
+  byId("line").textContent = n.line;
+  byId("caption").textContent = n.caption;
+  byId("caption").hidden = !n.caption;
+  byId("walks-text").textContent = n.walks;
+  byId("problem").textContent = n.problem;
+  byId("training").hidden = n.training === null;
+  const done = Math.round(100 * (n.training ?? 0));
+  byId("training-fill").style.width = `${done}%`;
+  byId("training-fill").setAttribute("aria-valuenow", done);
+  const said = JSON.stringify(n.nodes);
+  if (byId("nodes").dataset.said !== said) {
+    byId("nodes").dataset.said = said;
+    byId("nodes").replaceChildren(...n.nodes.map((node) => {
+      const line = document.createElement("li");
+      line.className = ["ok", "warn", "error"][node.level];
+      line.textContent = `${NAMES[node.name] ?? readable(node.name)}: ${node.words}`;
+      return line;
+    }));
+  }
+  showReplay(n.replay);
+}
+
+function showReplay(replay) {
+  byId("replay").hidden = !replay;
+  if (!replay) return;
+  byId("position").style.width = `${(100 * replay.position_s) / Math.max(replay.length_s, 1e-3)}%`;
+  byId("replay-text").textContent = replay.words;
+  byId("pause").textContent = replay.paused ? "▶" : "❚❚";
+  byId("pause").setAttribute("aria-label", replay.paused ? "resume" : "pause");
+  const rates = byId("rate");
+  if (![...rates.options].some((o) => Number(o.value) === replay.rate)) {
+    rates.replaceChildren(...[...new Set([...RATES, replay.rate])].sort((a, b) => a - b).map((r) => new Option(`${r}×`, r)));
+  }
+  if (document.activeElement !== rates) rates.value = replay.rate;
+}
+
+function speak() {
+  const said = forecastSentence();
+  if (said === spoken[0] || performance.now() - spoken[1] < SPEAK_MS) return;
+  spoken = [said, performance.now()];
+  byId("spoken").textContent = said;
+}
+
+// Input
+
+function askWhatIf(hour) {
+  asking = hour;
+  ask({ what_if: hour });
+  setTimeout(() => { asking = null; }, 2500); // by then the node has said what it does
+  drawSoon();
+}
+
+function begin() {
+  byId("hour").oninput = () => askWhatIf(Number(byId("hour").value));
+  byId("whatif-on").onchange = () => { if (byId("whatif-on").checked) askWhatIf(Number(byId("hour").value)); else { asking = null; if (now.news) now.news.what_if = null; ask({ what_if: null }); drawSoon(); } };
+  byId("pause").onclick = () => ask({ pause: !now.news?.replay?.paused });
+  byId("rate").onchange = () => ask({ rate: Number(byId("rate").value) });
+  addEventListener("keydown", (event) => {
+    if (event.target.matches("input[type=text], select, button") || event.ctrlKey || event.metaKey) return;
+    if (event.key === " ") { byId("pause").click(); event.preventDefault(); }
+    if (event.key === "w" || event.key === "W") byId("whatif-on").click();
+    if ((event.key === "ArrowLeft" || event.key === "ArrowRight") && event.target !== byId("hour")) {
+      byId("hour").value = Number(byId("hour").value) + (event.key === "ArrowRight" ? 1 : -1);
+      askWhatIf(Number(byId("hour").value));
+    }
+  });
+  addEventListener("resize", drawSoon);
+  setInterval(drawSoon, 1000); // what has grown stale is shown as such
+  connect();
+}
+
+begin();

@@ -1,0 +1,137 @@
+"""What the nodes say about themselves, in plain words: for the live page and for ``svfm run``."""
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+__all__ = ["NodeReport", "first_model_words", "forecast_words", "how_sure", "node_words", "replay_words"]
+
+OK, WARN, ERROR = 0, 1, 2
+_SHOWN_PLACES, _LEAST_SHARE = 3, 0.05
+_UNFAMILIAR = 0.5
+
+
+@dataclass(frozen=True, slots=True)
+class NodeReport:
+    """The latest diagnostics of one node."""
+
+    node: str
+    level: int = OK
+    message: str = ""
+    figures: Mapping[str, str] = field(default_factory=dict)
+    heard_s: float = 0.0  # monotonic
+
+    def number(self, key: str) -> float:
+        """A figure; NaN where it is missing."""
+        try:
+            return float(self.figures.get(key, "nan"))
+        except ValueError:
+            return math.nan
+
+
+def how_sure(entropy: float | None) -> str:
+    """Words for the entropy of the shares of places in nats; empty where it is not known."""
+    if entropy is None or not math.isfinite(entropy):
+        return ""
+    choices = math.exp(entropy)
+    return (
+        "very sure"
+        if choices < 1.3
+        else "fairly sure"
+        if choices < 2.2
+        else "not sure"
+        if choices < 3.2
+        else "wide open"
+    )
+
+
+def forecast_words(summary: Mapping[str, Any]) -> str:
+    """``kitchen 72 %, landing 20 % (fairly sure)`` from the summary of a forecast."""
+    if not summary.get("known", True):
+        return f"unknown: {summary.get('reason') or 'no recorded walk came near here at about this hour'}"
+    shares = sorted(summary["shares"].items(), key=lambda row: -row[1])
+    likely = [
+        f"{_readable(name)} {share:.0%}".replace("%", " %")
+        for name, share in shares[:_SHOWN_PLACES]
+        if share >= _LEAST_SHARE
+    ]
+    sure = how_sure(summary.get("entropy"))
+    text = ", ".join(likely) + (f" ({sure})" if sure else "")
+    if summary.get("unfamiliar", 0.0) >= _UNFAMILIAR:
+        text += ", but this walk follows no recorded habit"
+    return text
+
+
+def first_model_words(walks: int, needed: int) -> str:
+    """How many walks there are and how many the first model needs."""
+    if walks >= needed:
+        return f"{_count(walks, 'walk')} stored."
+    return f"{_count(walks, 'walk')} stored; the first model needs {needed}."
+
+
+def node_words(report: NodeReport, silent_s: float) -> str:
+    """One sentence about a node; ``silent_s``: how long nothing was heard from it."""
+    if silent_s > 0.0:
+        return f"not heard from for {silent_s:.0f} s"
+    if report.level != OK:
+        return report.message
+    return {"slam_node": _slam, "trainer_node": _training, "forecast_node": _forecasts}.get(report.node, _plain)(report)
+
+
+def replay_words(report: NodeReport) -> str:
+    """Where a replay or a simulation is."""
+    text = f"{_minutes(report.number('position_s'))} of {_minutes(report.number('length_s'))}"
+    return f"{text}, paused" if report.figures.get("paused") == "True" else text
+
+
+def _slam(report: NodeReport) -> str:
+    doing = "locating on the given map" if report.figures.get("mode") == "localisation" else "mapping"
+    rate, delay_ms = report.number("scan_rate_hz"), report.number("scan_to_pose_median_ms")
+    text = f"{doing}, {rate:.0f} scans a second" if math.isfinite(rate) else doing
+    text += f", each placed within {delay_ms:.0f} ms" if math.isfinite(delay_ms) else ""
+    lost = report.number("scans_dropped")
+    return text + (f", {lost:.0f} lost" if lost > 0 else "")
+
+
+def _training(report: NodeReport) -> str:
+    walks, learned, needed = (int(_or(report.number(k), 0)) for k in ("walks", "walks_learned", "walks_needed"))
+    if report.figures.get("state") == "training":
+        step = report.figures.get("step", "")
+        walks = int(_or(report.number("walks_in_training"), walks))
+        return f"learning from {_count(walks, 'walk')}" + (f", step {step}" if step and not step.endswith(" 0") else "")
+    if report.figures.get("model", "none") == "none":
+        return f"waiting for walks: {walks} of {needed} for the first model"
+    new = walks - learned
+    return f"model learnt from {_count(learned, 'walk')}" + (f", {_count(new, 'new walk')} since" if new > 0 else "")
+
+
+def _forecasts(report: NodeReport) -> str:
+    delay_ms = report.number("pose_to_markers_median_ms")
+    late = f", {delay_ms:.0f} ms after the pose" if math.isfinite(delay_ms) else ""
+    return f"forecasting{late}"
+
+
+def _plain(report: NodeReport) -> str:
+    return report.message or "running"
+
+
+def _or(value: float, otherwise: float) -> float:
+    return value if math.isfinite(value) else otherwise
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number} {noun}{'' if number == 1 else 's'}"
+
+
+def _minutes(seconds: float) -> str:
+    whole = int(_or(seconds, 0.0))
+    return (
+        f"{whole // 60}:{whole % 60:02d}"
+        if whole < 3600
+        else f"{whole // 3600}:{whole // 60 % 60:02d}:{whole % 60:02d}"
+    )
+
+
+def _readable(name: str) -> str:
+    return name.replace("_", " ")
