@@ -6,7 +6,7 @@ from setuptools import find_packages, setup
 
 HERE = Path(__file__).parent.resolve()
 NAME = "svfm_ros"
-NODES = ["player", "sim_node", "slam_node", "trainer_node", "forecast_node"]
+NODES = ["player", "sim_node", "slam_node", "trainer_node", "forecast_node", "web_node"]
 
 package_xml = ET.parse(HERE / "package.xml").getroot()
 
@@ -37,7 +37,12 @@ setup(
     maintainer=tag("maintainer"),
     maintainer_email=package_xml.find("maintainer").get("email"),
     packages=find_packages(include=[NAME, f"{NAME}.*"]),
-    package_data={f"{NAME}.forecasting": ["*.safetensors"], f"{NAME}.report": ["*.html", "*.css", "*.js"]},
+    package_data={
+        f"{NAME}.forecasting": ["*.safetensors"],
+        f"{NAME}.report": ["*.html", "*.css", "*.js"],
+        f"{NAME}.web": ["*.html", "*.css", "*.js"],
+        f"{NAME}.fleet": ["*.html"],
+    },
     data_files=[
         ("share/ament_index/resource_index/packages", [f"resource/{NAME}"]),
         (f"share/{NAME}", ["package.xml"]),
@@ -49,6 +54,7 @@ setup(
     python_requires=">=3.11",
     # ROS packages are not listed here: package.xml names them, and `.[pypi]` brings them as wheels where ROS is absent.
     install_requires=[
+        "aiohttp",
         "matplotlib",
         "numba",
         "numpy",
@@ -90,13 +96,14 @@ setup(
             "ruff",
             "types-PyYAML",
         ],
-        "bench": ["open3d", "torchode", "yag-slam"],
+        "fleet": ["fsspec", "psutil", "pyarrow", "ray[client,default,tune]>=2.60,<2.61"],
+        "bench": ["gtsam", "open3d", "pydantic", "torchode", "yag-slam"],
     },
     zip_safe=True,
     entry_points={
         "console_scripts": [
             "svfm = svfm_ros.cli.main:main",
-            *(f"{node} = svfm_ros.nodes.{node}:main" for node in NODES),
+            *(f"{node} = svfm_ros.nodes.start:main" for node in NODES),
         ],
     },
 )

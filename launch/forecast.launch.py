@@ -26,14 +26,14 @@ from launch_ros.actions import Node
 
 from launch import LaunchDescription
 from svfm_ros.nodes.runtime.graph_description import (
-    ARGUMENTS,
     FINAL_CODES,
     RESPAWN_S,
     UNUSABLE,
     has_screen,
     make_plan,
-    parse_pairs,
 )
+from svfm_ros.nodes.runtime.launch_arguments import ARGUMENTS, parse_pairs
+from svfm_ros.nodes.runtime.rviz_view import fitted_config
 from svfm_ros.pipeline.live.process_control import PARENT_VARIABLE
 
 
@@ -108,7 +108,8 @@ def rviz(plan):
             package="rviz2",
             executable="rviz2",
             namespace=plan.namespace,
-            arguments=["-d", str(plan.rviz_config), "-f", plan.fixed_frame],
+            arguments=["-d", str(fitted_config(plan)), "-f", plan.fixed_frame],
             parameters=[{"use_sim_time": plan.use_sim_time}],
+            remappings=list(plan.remappings),
         )
     ]

@@ -3,12 +3,14 @@
 It checks for new topics regularly. The QoS of each topic is recorded, so that a replay latches what was latched.
 """
 
+from collections import deque
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 from rclpy.qos import DurabilityPolicy, QoSProfile, ReliabilityPolicy
 
+from svfm_ros.atomic_files import check_output_folder
 from svfm_ros.config.node_config import BagRecorderConfig
 from svfm_ros.errors import UsageError
 from svfm_ros.nodes.messages.serialised import message_class
@@ -26,28 +28,35 @@ class BagRecorder(ConfiguredNode[BagRecorderConfig]):
 
     def __init__(self, **node_options: Any) -> None:
         super().__init__("bag_recorder", BagRecorderConfig, **node_options)
+
+    def configure(self) -> None:
+        """Open the bag."""
         from rosbags.rosbag2 import StoragePlugin, Writer
         from rosbags.typesys import Stores, get_typestore
 
         path = Path(self.config.bag).expanduser()
         if not self.config.bag or path.exists():
             raise UsageError(f"expected the name of a new bag, got {self.config.bag!r}")
+        check_output_folder(path)
         self._types: Any = get_typestore(Stores.ROS2_JAZZY)
         self._writer: Any = Writer(path, version=9, storage_plugin=StoragePlugin.MCAP)
         self._writer.open()
-        self._known: set[str] = set()
-        self._early: list[tuple[Any, bytes]] = []  # messages from before the first simulated time
+        # messages from before the first simulated time
+        self._early: deque[tuple[Any, bytes]] = deque(maxlen=self.config.inbox)
         self._worker = Worker(
             "record", self._write, capacity=self.config.inbox, on_error=self._report, on_drop=self._report_drop
         )
+
+    def activate(self) -> None:
+        """Subscribe to all topics, now and as they appear."""
+        self._known: set[str] = set()
         self.create_timer(self.config.look_s, self._add_topics, clock=self._steady_clock())
         self._add_topics()
 
-    def close(self) -> None:
-        """Write the waiting messages, finish the bag and destroy the node."""
+    def cleanup(self) -> None:
+        """Write the waiting messages and finish the bag."""
         self._worker.stop(timeout_s=10.0, finish=True)
         self._writer.close()
-        super().close()
 
     def _steady_clock(self) -> Any:
         """A clock that also runs while simulated time stands still."""

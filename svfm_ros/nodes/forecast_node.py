@@ -11,7 +11,7 @@ import threading
 import time
 from collections import deque
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -22,8 +22,8 @@ from std_msgs.msg import Bool, String
 
 from svfm_ros.config.node_config import LIVE_SECTIONS, ForecastNodeConfig
 from svfm_ros.errors import DataError, SvfmError
-from svfm_ros.nodes.forecast_publisher import ForecastPublisher
 from svfm_ros.nodes.messages import convert
+from svfm_ros.nodes.messages.forecast_messages import ForecastPublisher
 from svfm_ros.nodes.messages.markers import MarkerStyle
 from svfm_ros.nodes.runtime.configured_node import ConfiguredNode
 from svfm_ros.nodes.runtime.diagnostics import ERROR, WARN, Diagnostics, DurationStatistics, Health, RateMeter, worst
@@ -41,6 +41,7 @@ __all__ = ["ForecastNode", "main", "make"]
 
 _STEADY = Clock(clock_type=ClockType.STEADY_TIME)
 _CHECK_S = 0.25
+_FINISH_S = 2.0
 _MAX_WAITING = 1000  # poses
 _MARKER_BYTES_PER_S = 900_000  # of path markers, live and what-if together
 
@@ -58,10 +59,13 @@ class ForecastNode(ConfiguredNode[ForecastNodeConfig]):
         super().__init__(
             "forecast_node", ForecastNodeConfig, live_sections=LIVE_SECTIONS["forecast_node"], **node_options
         )
+
+    def configure(self) -> None:
+        """Read the places, make publishers and threads; the model is read in a thread."""
         config = self.config
         self._device = check_device_name(config.device)
         places = load_places(Path(config.places).expanduser()) if config.places else None
-        self._live = LiveForecaster(config.recorder, places)
+        self._live = LiveForecaster(config.recorder, places, config.resident or None, self._device)
         self._model_path, self._model_folder = "", _model_folder(config)
         self._rate_meter, self._durations, self._rate_limit = RateMeter(), DurationStatistics(), RateLimit()
         self._poses: deque[_ReceivedPose] = deque(maxlen=_MAX_WAITING)
@@ -79,8 +83,10 @@ class ForecastNode(ConfiguredNode[ForecastNodeConfig]):
         )
         self._worker: Worker[None] = Worker("forecast", self._forecast_latest, capacity=1, on_error=self._report)
         if config.model:
-            self._loader.put(ModelAnnouncement(config.model))
-        self.parameters.on_change(self._reconfigure)
+            self._loader.put(ModelAnnouncement(str(Path(config.model).expanduser().resolve())))
+
+    def activate(self) -> None:
+        """Subscribe."""
         self.create_subscription(PoseWithCovarianceStamped, "pose", self._receive_pose, 100)
         self.create_subscription(String, "model", self._receive_model, LATCHED)
         self.create_subscription(GridMessage, "map", self._receive_map, LATCHED)
@@ -88,11 +94,17 @@ class ForecastNode(ConfiguredNode[ForecastNodeConfig]):
         self.create_timer(_CHECK_S, self._clear_when_silent, clock=_STEADY)
         Diagnostics(self, "forecast", self._health)
 
-    def close(self) -> None:
-        """Stop the threads and destroy the node."""
+    def deactivate(self) -> None:
+        """Forecast no more and remove the markers."""
+        self._poses.clear()
+        self._worker.wait_idle(_FINISH_S)
+        self._publisher.clear()
+        self._what_if_publisher.clear()
+
+    def cleanup(self) -> None:
+        """Stop the threads."""
         self._loader.stop(timeout_s=1.0)  # it may be loading a model
         self._worker.stop(timeout_s=2.0)
-        super().close()
 
     # Callbacks
 
@@ -106,7 +118,7 @@ class ForecastNode(ConfiguredNode[ForecastNodeConfig]):
             if self._model_folder is None:
                 raise DataError("a model was announced, but neither model nor model_folder is set: it is not used")
             announced = ModelAnnouncement.from_text(message.data, SigningKey.read(self._model_folder))
-            check_model_file(announced.path, self._model_folder)
+            announced = replace(announced, path=str(check_model_file(announced.path, self._model_folder)))
         except SvfmError as error:
             self._refused_models += 1
             self._report_model_problem(error)
@@ -120,7 +132,8 @@ class ForecastNode(ConfiguredNode[ForecastNodeConfig]):
     def _receive_frame_state(self, message: Bool) -> None:
         self._live.map_in_house_frame = bool(message.data)
 
-    def _reconfigure(self, config: ForecastNodeConfig) -> None:
+    def reconfigure(self, config: ForecastNodeConfig) -> None:
+        """Use other options from the next forecast on."""
         self._live.set_config(config.forecast)
         if config.what_if_hour is None:
             self._what_if_publisher.clear()
@@ -140,7 +153,7 @@ class ForecastNode(ConfiguredNode[ForecastNodeConfig]):
         current = self._live.model
         if current is not None and announced.model_id and announced.model_id == current.model_id:
             return
-        forecaster = self._live.load_model(Path(announced.path).expanduser(), self.config.forecast)
+        forecaster = self._live.load_model(Path(announced.path), self.config.forecast)
         self._model_problem, self._model_path = "", announced.path
         walks = forecaster.file.footprints.walks
         self.get_logger().info(f"model {forecaster.model_id}, trained on {walks} walks: {announced.path}")
@@ -241,7 +254,7 @@ class ForecastNode(ConfiguredNode[ForecastNodeConfig]):
                 "model_walks": model.file.footprints.walks if model else 0,
                 "model_path": self._model_path,
                 "models_refused": self._refused_models,
-                "device": self._device,
+                "device": model.devices[0] if model else self._device,
                 "pose_rate_hz": self._rate_meter.hz,
                 "forecasts": self._forecasts,
                 "poses_skipped": self._skipped,

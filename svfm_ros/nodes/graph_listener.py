@@ -15,7 +15,9 @@ from geometry_msgs.msg import PoseWithCovarianceStamped
 from nav_msgs.msg import OccupancyGrid as GridMessage
 from nav_msgs.msg import Path
 from numpy.typing import NDArray
+from rcl_interfaces.srv import SetParameters
 from rclpy.executors import ExternalShutdownException, ShutdownException, SingleThreadedExecutor
+from rclpy.parameter import Parameter
 from rclpy.qos import QoSProfile, ReliabilityPolicy
 from rclpy.serialization import deserialize_message
 from sensor_msgs.msg import LaserScan, PointCloud2
@@ -31,6 +33,7 @@ __all__ = ["GraphListener", "ReceivedMessages", "graph_listener"]
 
 _SENSOR = QoSProfile(depth=200, reliability=ReliabilityPolicy.BEST_EFFORT)
 _DEEP = QoSProfile(depth=1000)
+_ANSWER_S = 10.0
 
 
 @dataclass(slots=True)
@@ -48,9 +51,9 @@ class ReceivedMessages:
     models: list[dict[str, Any]] = field(default_factory=list)
     figures: dict[str, dict[str, str]] = field(default_factory=dict)  # key values of each node's diagnostics
 
-    def latencies_ms(self, arrived_s: dict[int, float], since_ns: int = 0) -> NDArray[np.float64]:
-        """Milliseconds from the arrival of each scan to the arrival of the message with its stamp."""
-        common = [n for n in arrived_s if n in self.scan_s and n >= since_ns]
+    def latencies_ms(self, arrived_s: dict[int, float], stamps_ns: Sequence[int]) -> NDArray[np.float64]:
+        """Milliseconds from the arrival of each of these scans to the arrival of the message with its stamp."""
+        common = [n for n in stamps_ns if n in arrived_s and n in self.scan_s]
         return np.array([1e3 * (arrived_s[n] - self.scan_s[n]) for n in common])
 
 
@@ -60,6 +63,7 @@ class GraphListener:
     def __init__(self, context: rclpy.Context) -> None:
         self.received = ReceivedMessages()
         self._map: bytes = b""
+        self._setters: dict[str, Any] = {}
         self._node = rclpy.create_node("graph_listener", context=context)
         subscribe = self._node.create_subscription
         subscribe(LaserScan, "scan", self._scan, _SENSOR, raw=True)
@@ -86,6 +90,14 @@ class GraphListener:
     def call(self, service: str, timeout_s: float = 20.0) -> tuple[bool, str]:
         """Call a Trigger service; returns success and message."""
         return call_trigger(self._node, service, timeout_s)
+
+    def set_parameter(self, node: str, name: str, value: str | float) -> None:
+        """Set a parameter of a node without waiting for its answer; nothing happens where the node is not there."""
+        if node not in self._setters:
+            self._setters[node] = self._node.create_client(SetParameters, f"/{node}/set_parameters")
+        if self._setters[node].wait_for_service(_ANSWER_S):
+            setting = Parameter(name, value=value).to_parameter_msg()
+            self._setters[node].call_async(SetParameters.Request(parameters=[setting]))
 
     def map(self) -> OccupancyGrid | None:
         """The map published last."""

@@ -21,7 +21,6 @@ from rclpy.parameter import Parameter
 from rclpy.publisher import Publisher
 from rclpy.qos import DurabilityPolicy, QoSProfile, ReliabilityPolicy
 from rclpy.utilities import remove_ros_args
-from std_srvs.srv import SetBool
 
 from svfm_ros.clock import NS_PER_S
 from svfm_ros.config.node_config import PlayerConfig
@@ -29,8 +28,8 @@ from svfm_ros.errors import DataError, UsageError
 from svfm_ros.nodes.messages.serialised import has_same_definition, message_class
 from svfm_ros.nodes.runtime.configured_node import ConfiguredNode
 from svfm_ros.nodes.runtime.lifetime import run_node
-from svfm_ros.nodes.runtime.sim_clock import CLOCK_TOPIC, SimClock
-from svfm_ros.pipeline.live.pacing import Pacer
+from svfm_ros.nodes.runtime.sim_clock import SimClock
+from svfm_ros.pipeline.live.pacing import KeptPosition, Pacer
 from svfm_ros.sources.damaged_bags import RawMessage
 from svfm_ros.sources.raw_bag import RawBag, RecordedTopic, open_raw_bag
 
@@ -41,6 +40,7 @@ _SCAN_TYPES = frozenset({"sensor_msgs/msg/LaserScan", "sensor_msgs/msg/PointClou
 _INPUT_TYPES = _SCAN_TYPES | {"sensor_msgs/msg/Imu", "nav_msgs/msg/Odometry"}
 _INPUT_TOPICS = frozenset({"/ground_truth/pose"})
 _OUTPUT_TOPICS = frozenset({"/odometry", "/forecast/samples", "/forecast/what_if/samples"})  # of input types
+_CLOCK_TYPE = "rosgraph_msgs/msg/Clock"  # the player has its own
 _ALL = "all"
 _DEPTH = 100
 _LATCHED_DEPTH = 1000
@@ -54,25 +54,47 @@ class Player(ConfiguredNode[PlayerConfig]):
 
     def __init__(self, **node_options: Any) -> None:
         super().__init__("player", PlayerConfig, **node_options)
+
+    def configure(self) -> None:
+        """Open the bag and make a publisher for each topic."""
         if not self.config.bag:
             raise UsageError("expected the path of a bag: `player BAG`, or the parameter `bag`")
         self._bag = open_raw_bag(Path(self.config.bag).expanduser(), self._warn)
         self._topics = self._choose_topics(self._bag)
         self._publishers_by_topic = {t.name: self._create_publisher_for(t) for t in self._topics}
+        self._kept = (
+            KeptPosition(Path(self.config.position).expanduser(), self._bag.path) if self.config.position else None
+        )
         self._sent = 0
         self._worst_lag_s = 0.0
         self._pacer = Pacer(self._start_ns(), self.config.rate)
         self._clock_source = SimClock(self, self._pacer, lambda: self.config.clock_hz, self.config.clock)
-        self.parameters.on_change(lambda config: self._pacer.set_rate(config.rate))
-        self.create_service(SetBool, "~/pause", self._pause)
+        self._clock_source.set_span(self._bag.start_ns, self._bag.end_ns)
         self._thread = threading.Thread(target=self._run, name="replay", daemon=True)
-        self._thread.start()
+        self._running = False
 
-    def close(self) -> None:
-        """Stop the replay and destroy the node."""
+    def activate(self) -> None:
+        """Begin the replay, or go on with it."""
+        self._pacer.pause(False)
+        if not self._running:
+            self._running = True
+            self._thread.start()
+
+    def deactivate(self) -> None:
+        """Pause the replay."""
+        self._pacer.pause(True)
+
+    def reconfigure(self, config: PlayerConfig) -> None:
+        """Change the speed."""
+        self._pacer.set_rate(config.rate)
+
+    def cleanup(self) -> None:
+        """Stop the replay."""
         self._pacer.stop()
-        self._thread.join(timeout=5.0)
-        super().close()
+        if self._running:
+            self._thread.join(timeout=5.0)
+        if self._kept is not None and not (self.done.done() and self.done.exception()):
+            self._kept.forget()
 
     def _warn(self, sentence: str) -> None:
         self.get_logger().warning(sentence)
@@ -83,6 +105,14 @@ class Player(ConfiguredNode[PlayerConfig]):
             length_s = (self._bag.end_ns - self._bag.start_ns) / NS_PER_S
             raise UsageError(f"expected a start within the {length_s:.1f} s of {self._bag.path}")
         return start_ns
+
+    def _resumed_ns(self) -> int | None:
+        """Where a player of this bag was that was killed a moment ago; None: there was none."""
+        last_ns = self._kept.read() if self._kept is not None and not self._sent else None
+        if last_ns is None or not self._bag.start_ns <= last_ns < self._bag.end_ns:
+            return None
+        self.get_logger().info(f"going on {(last_ns - self._bag.start_ns) / NS_PER_S:.1f} s into the bag")
+        return last_ns + 1
 
     # Topics
 
@@ -97,7 +127,7 @@ class Player(ConfiguredNode[PlayerConfig]):
             chosen = [t for t in bag.topics if (t.name in wanted if wanted else _is_input(t))]
         if not wanted and not any(t.msgtype in _SCAN_TYPES for t in chosen):
             self._warn(f"{bag.path} has no LaserScan or PointCloud2; it has {contents}")
-        usable = [t for t in chosen if t.name != CLOCK_TOPIC and self._is_usable(t)]
+        usable = [t for t in chosen if t.msgtype != _CLOCK_TYPE and self._is_usable(t)]
         if not usable:
             raise UsageError(f"{bag.path} has no topic to replay; it has {contents}")
         return usable
@@ -155,7 +185,7 @@ class Player(ConfiguredNode[PlayerConfig]):
         return known and publisher.get_subscription_count() >= max(1, len(subscribers))
 
     def _replay(self) -> None:
-        start_ns, sent_before = self._start_ns(), self._sent
+        start_ns, sent_before = self._resumed_ns() or self._start_ns(), self._sent
         for message in self._messages(start_ns):
             if self._sent == sent_before:  # opening the bag took a while, which is no lag
                 self._clock_source.restart(start_ns)
@@ -181,6 +211,8 @@ class Player(ConfiguredNode[PlayerConfig]):
                 self.get_logger().warning(text, throttle_duration_sec=5.0)
         self._publishers_by_topic[message.topic].publish(message.data)
         self._sent += 1
+        if self._kept is not None and message.stamp_ns >= start_ns:
+            self._kept.write(message.stamp_ns)
 
     def _finish(self, took_s: float) -> None:
         """Wait until the last messages are received and log a summary."""
@@ -190,14 +222,6 @@ class Player(ConfiguredNode[PlayerConfig]):
             f"replayed {self._sent} messages on {len(self._topics)} topics in {took_s:.1f} s, "
             f"at most {1000 * self._worst_lag_s:.1f} ms late"
         )
-
-    # Service
-
-    def _pause(self, request: SetBool.Request, response: SetBool.Response) -> SetBool.Response:
-        self._pacer.pause(request.data)
-        response.success = True
-        response.message = "paused" if request.data else "resumed"
-        return response
 
 
 def _is_input(topic: RecordedTopic) -> bool:

@@ -1,4 +1,4 @@
-"""ROS node: a simulated resident with a worn LiDAR; publishes ``scan``, ``ground_truth/pose`` and ``/clock``.
+"""ROS node: a simulated resident with a worn LiDAR, on demand an IMU and odometry.
 
 ros2 run svfm_ros sim_node [--ros-args -p house:=bungalow -p rate:=4.0]
 """
@@ -7,7 +7,7 @@ import queue
 import sys
 import threading
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from geometry_msgs.msg import PoseStamped
 from nav_msgs.msg import Odometry
@@ -15,6 +15,7 @@ from rclpy.publisher import Publisher
 from rclpy.qos import QoSProfile
 from sensor_msgs.msg import Imu, LaserScan
 
+from svfm_ros.clock import NS_PER_S
 from svfm_ros.config.node_config import SimNodeConfig
 from svfm_ros.errors import UsageError
 from svfm_ros.nodes.messages import convert
@@ -23,10 +24,7 @@ from svfm_ros.nodes.runtime.lifetime import run_node
 from svfm_ros.nodes.runtime.sim_clock import SimClock
 from svfm_ros.pipeline.live.pacing import Pacer
 from svfm_ros.sim.house import House, load_house
-from svfm_ros.types import Pose2, Scan
-
-if TYPE_CHECKING:
-    from svfm_ros.sim.sensors.inertial import ImuReading, OdometryReading
+from svfm_ros.types import ImuReading, OdometryReading, Pose2, Scan
 
 __all__ = ["SimNode", "main", "make"]
 
@@ -42,29 +40,42 @@ class SimNode(ConfiguredNode[SimNodeConfig]):
 
     def __init__(self, **node_options: Any) -> None:
         super().__init__("sim_node", SimNodeConfig, **node_options)
+
+    def configure(self) -> None:
+        """Read the house and make the publishers."""
         self._house = load_house(self.config.house)
         self._scan_publisher = self.create_publisher(LaserScan, "scan", _QOS)
         self._truth_publisher = self.create_publisher(PoseStamped, "ground_truth/pose", _QOS)
-        if self.config.sim.imu.enabled:
-            self._imu_publisher = self.create_publisher(Imu, "imu", _QOS)
-        if self.config.sim.odometry.enabled:
-            self._odom_publisher = self.create_publisher(Odometry, "odom", _QOS)
+        self._imu_publisher = self.create_publisher(Imu, "imu", _QOS)
+        self._odom_publisher = self.create_publisher(Odometry, "odom", _QOS)
         self._pacer = Pacer(0, self.config.rate)
         self._clock_source = SimClock(self, self._pacer, lambda: self.config.clock_hz, self.config.clock)
-        self.parameters.on_change(lambda changed: self._pacer.set_rate(changed.rate))
         self._ahead: queue.Queue[_Due | None] = queue.Queue(_MAX_AHEAD)
         self._threads = [
             threading.Thread(target=self._guarded, args=[t], daemon=True) for t in (self._simulate, self._publish)
         ]
-        for thread in self._threads:
-            thread.start()
+        self._running = False
 
-    def close(self) -> None:
-        """Stop the simulation and destroy the node."""
+    def activate(self) -> None:
+        """Begin the simulation, or go on with it."""
+        self._pacer.pause(False)
+        for thread in self._threads if not self._running else ():
+            thread.start()
+        self._running = True
+
+    def deactivate(self) -> None:
+        """Pause the simulation."""
+        self._pacer.pause(True)
+
+    def reconfigure(self, config: SimNodeConfig) -> None:
+        """Change the speed."""
+        self._pacer.set_rate(config.rate)
+
+    def cleanup(self) -> None:
+        """Stop the simulation."""
         self._pacer.stop()
-        for thread in self._threads:
+        for thread in self._threads if self._running else ():
             thread.join(timeout=1.0)  # planning the walks takes seconds; daemon threads end with the process
-        super().close()
 
     def _guarded(self, work: Any) -> None:
         try:
@@ -84,7 +95,6 @@ class SimNode(ConfiguredNode[SimNodeConfig]):
     def _messages(self, house: House) -> Iterator[_Due]:
         """Messages in the order in which they are due: true poses at their stamp, scans after their last beam."""
         from svfm_ros.sim.resident import simulate_living
-        from svfm_ros.sim.sensors.inertial import ImuReading
         from svfm_ros.sim.sim_recording import Recorder, TruePose
 
         config = self.config
@@ -122,6 +132,7 @@ class SimNode(ConfiguredNode[SimNodeConfig]):
         started = False
         for due_ns, publisher, message in self._due():
             if not started:  # planning took a while
+                self._clock_source.set_span(due_ns, due_ns + round(self.config.hours * 3600 * NS_PER_S))
                 self._clock_source.restart(due_ns)
                 started = True
             if not self._clock_source.wait_until(due_ns):
@@ -142,7 +153,7 @@ class SimNode(ConfiguredNode[SimNodeConfig]):
             yield item
 
 
-def _to_imu(reading: "ImuReading", frame: str) -> Imu:
+def _to_imu(reading: ImuReading, frame: str) -> Imu:
     """The reading as a message; -1 says that there is no orientation."""
     message = Imu(header=convert.header(frame, reading.stamp_ns))
     message.orientation_covariance[0] = -1.0
@@ -152,7 +163,7 @@ def _to_imu(reading: "ImuReading", frame: str) -> Imu:
     return message
 
 
-def _to_odometry(reading: "OdometryReading", frame: str) -> Odometry:
+def _to_odometry(reading: OdometryReading, frame: str) -> Odometry:
     """The reading as a message: pose in the frame odom, twist in the axes of the sensor."""
     pose = convert.to_pose_with_covariance(
         Pose2.from_array(reading.T_odom_base), reading.covariance, "odom", reading.stamp_ns

@@ -1,16 +1,16 @@
-"""ROS node: subscribes to scans; publishes map, pose, track, TF and finished walks.
+"""ROS node: subscribes to scans, IMU and odometry; publishes map, pose, track, TF and finished walks.
 
     ros2 run svfm_ros slam_node [--ros-args -p map:=house.yaml -p store:=walks -p resident:=mary]
 
 Callbacks only queue messages. One thread localises scans, publishes poses and segments walks (``pipeline.tracking``);
-a second stores finished walks (``pipeline.live.walk_saver``); a third draws the map and the track (``map_publisher``).
+a second stores finished walks (``pipeline.live.walk_saver``); a third draws map and track (``slam_publishers``).
 """
 
+import math
 import sys
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -19,27 +19,27 @@ from nav_msgs.msg import Odometry
 from nav_msgs.msg import Path as PathMessage
 from rclpy.clock import Clock, ClockType
 from rclpy.task import Future
-from sensor_msgs.msg import LaserScan, PointCloud2
+from sensor_msgs.msg import Imu, LaserScan, PointCloud2
 from std_msgs.msg import Bool
 
 from svfm_ros.clock import NS_PER_S
 from svfm_ros.config.node_config import SlamNodeConfig
-from svfm_ros.errors import DataError, SvfmError, UsageError
+from svfm_ros.errors import DataError, SvfmError
 from svfm_ros.mapio import save_map
-from svfm_ros.nodes.map_publisher import MapPublisher
-from svfm_ros.nodes.messages import convert, path_messages
+from svfm_ros.nodes.messages import convert
 from svfm_ros.nodes.messages.point_cloud import from_point_cloud
-from svfm_ros.nodes.messages.transforms import TransformPublisher
-from svfm_ros.nodes.runtime.configured_node import ConfiguredNode
-from svfm_ros.nodes.runtime.deferred_services import Request, create_deferred_service
+from svfm_ros.nodes.runtime.configured_node import ConfiguredNode, Request
 from svfm_ros.nodes.runtime.diagnostics import ERROR, WARN, Diagnostics, DurationStatistics, Health, RateMeter, worst
 from svfm_ros.nodes.runtime.lifetime import run_node
 from svfm_ros.nodes.runtime.subscriptions import LATCHED, LATCHED_WALKS, AdaptiveSubscription
+from svfm_ros.nodes.slam_publishers import MapPublisher, TransformPublisher
+from svfm_ros.pipeline.live.stamp_gate import StampGate
 from svfm_ros.pipeline.live.walk_saver import WalkSaver
 from svfm_ros.pipeline.live.worker import Worker
-from svfm_ros.pipeline.saved_map import KeptMap, MapMemory, state_path
+from svfm_ros.pipeline.saved_map import KeptMap, MapMemory, map_file, state_path
 from svfm_ros.pipeline.slam_engine import Engines, given_map, warm_up
 from svfm_ros.pipeline.tracking import Tracked, Tracking
+from svfm_ros.sources.bag_scans import to_imu, to_odometry
 from svfm_ros.types import Pose2, Scan, Walk
 
 __all__ = ["SlamNode", "main", "make"]
@@ -47,9 +47,14 @@ __all__ = ["SlamNode", "main", "make"]
 _SILENT_S = 3.0
 _RESTART_S = 60.0  # a saved map younger than this is that of a node that was killed: compiled code is cached on disk
 _OWN_FRAME = "this map has a frame of its own: walks are aligned with the house, forecasts are unknown"
-_CHECK_S = 0.05
+_CHECK_S, _FINISH_S = 0.05, 2.0
 _STEADY = Clock(clock_type=ClockType.STEADY_TIME)
-_TYPES = {"scan": "sensor_msgs/msg/LaserScan", "points": "sensor_msgs/msg/PointCloud2"}
+_TYPES = {
+    "scan": "sensor_msgs/msg/LaserScan",
+    "points": "sensor_msgs/msg/PointCloud2",
+    "imu": "sensor_msgs/msg/Imu",
+    "odom": "nav_msgs/msg/Odometry",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,6 +68,9 @@ class SlamNode(ConfiguredNode[SlamNodeConfig]):
 
     def __init__(self, **node_options: Any) -> None:
         super().__init__("slam_node", SlamNodeConfig, **node_options)
+
+    def configure(self) -> None:
+        """Read the given or the saved map and start the threads; compiling begins."""
         config = self.config
         self._given_map = given_map(config)
         self._memory = MapMemory(
@@ -70,8 +78,9 @@ class SlamNode(ConfiguredNode[SlamNodeConfig]):
             config.state_period_s,
             self._report,
         )
-        self._map_path = _map_path(config)
+        self._map_path = map_file(config.store, config.save_map_to)
         self._rate_meter, self._durations = RateMeter(), DurationStatistics()
+        self._gate: StampGate[Scan] = StampGate(lambda scan: scan.stamp_ns)
         self._inlier_ratio, self._reason, self._sensor_frame = 1.0, "", ""
         self._wrong_types: set[str] = set()
         self._pose_publisher = self.create_publisher(PoseWithCovarianceStamped, "pose", config.inbox)
@@ -93,7 +102,6 @@ class SlamNode(ConfiguredNode[SlamNodeConfig]):
             log=lambda line: self.get_logger().info(line),
             on_error=self._report,
         )
-        self._publish_frame_state()
         engines = Engines(
             config.slam,
             self._given_map,
@@ -108,13 +116,19 @@ class SlamNode(ConfiguredNode[SlamNodeConfig]):
         )
         self._compiled = Future()
         self._worker.put(Request(self._warm_up, self._compiled))
+
+    def activate(self) -> None:
+        """Publish the map there is, and subscribe as soon as everything is compiled."""
+        self._publish_frame_state()
+        self._map_publisher.publish_given()
+        self._worker.put(Request(self._publish_saved_map, Future()))
         if self._is_restart:
             self._subscribe()
         else:
             self._waiting = self.create_timer(_CHECK_S, self._subscribe_when_compiled, clock=_STEADY)
-        self.create_timer(1.0, self._check_types, clock=_STEADY)
+        self.create_timer(1.0, self._check_input, clock=_STEADY)
         for name, work in (("save_map", self._save_map), ("finish_walk", self._finish_walk), ("reset", self._reset)):
-            create_deferred_service(self, name, work, self._worker.put)
+            self.create_deferred_service(name, work, self._worker.put)
         Diagnostics(self, "slam", self._health)
 
     def _saved_map(self) -> KeptMap | None:
@@ -123,30 +137,39 @@ class SlamNode(ConfiguredNode[SlamNodeConfig]):
         except DataError as error:
             self.get_logger().error(str(error))
             return None
+        if kept is not None and kept.problem:
+            self.get_logger().error(kept.problem)
         if kept is not None:
             self.get_logger().info(f"mapping goes on with the saved map of {len(kept.state)} keyframes")
         return kept
 
     def _subscribe_when_compiled(self) -> None:
         """Subscribe when scans can be handled without delay: the player waits for the subscription."""
-        if not self._compiled.done():
-            return
-        self._waiting.cancel()
-        self._subscribe()
+        if self._compiled.done():
+            self._waiting.cancel()
+            self._subscribe()
 
     def _subscribe(self) -> None:
         AdaptiveSubscription(self, LaserScan, "scan", self._receive, self.config.inbox)
         AdaptiveSubscription(self, PointCloud2, "points", self._receive, self.config.inbox)
+        self.create_subscription(PoseWithCovarianceStamped, "initialpose", self._receive_initial_pose, 1)
+        AdaptiveSubscription(self, Imu, "imu", self._receive_motion, self.config.inbox)
+        AdaptiveSubscription(self, Odometry, "odom", self._receive_motion, self.config.inbox)
 
-    def close(self) -> None:
-        """Save the open walk and the map, stop the threads and destroy the node."""
+    def deactivate(self) -> None:
+        """Handle the scans that wait and save the open walk."""
+        if self._compiled.done():
+            self._worker.put(Request(self._finish_walk, Future()))
+            self._worker.wait_idle(_FINISH_S)
+
+    def cleanup(self) -> None:
+        """Save the open walk and the map and stop the threads."""
         self._worker.stop(timeout_s=2.0)  # it may be compiling
         for walk in self._tracking.close():
             self._walk_saver.save(walk)
         self._memory.close(self._tracking.engine, self._walk_saver.in_house_frame)
         self._walk_saver.close()
         self._map_publisher.close()
-        super().close()
 
     # Callbacks
 
@@ -154,8 +177,24 @@ class SlamNode(ConfiguredNode[SlamNodeConfig]):
         self._rate_meter.tick()
         self._worker.put(_ReceivedScan(message, time.monotonic()))
 
-    def _check_types(self) -> None:
-        """Report publishers of another type on our topics: their messages never arrive."""
+    def _receive_initial_pose(self, message: PoseWithCovarianceStamped) -> None:
+        frame = message.header.frame_id
+        if self._given_map is None or frame != self.config.map_frame:
+            wanted = f"a pose in the frame {self.config.map_frame!r} and a given map"
+            self.get_logger().warning(f"initialpose is ignored: expected {wanted}", throttle_duration_sec=2.0)
+            return
+        pose = convert.from_pose(message.pose.pose)
+        self._worker.put(Request(lambda: self._start_near(pose), Future()))
+
+    def _receive_motion(self, message: Imu | Odometry) -> None:
+        reading = to_imu(message) if isinstance(message, Imu) else to_odometry(message)
+        if reading is not None:
+            self._tracking.add_motion(reading)
+
+    def _check_input(self) -> None:
+        """Follow stamps that have moved, and report publishers of another type: their messages never arrive."""
+        if self._gate.holds:
+            self._worker.put(Request(self._track_held, Future()))
         for topic, expected in _TYPES.items():
             for info in self.get_publishers_info_by_topic(self.resolve_topic_name(topic)):
                 line = f"{info.node_name} publishes {topic} as {info.topic_type}, expected {expected}"
@@ -182,20 +221,42 @@ class SlamNode(ConfiguredNode[SlamNodeConfig]):
         if isinstance(item, Request):
             item.run()
             return
-        tracked = self._tracking.add(self._scan_of(item.message))
+        for scan in self._gate.admit(self._scan_of(item.message), item.arrival_s):
+            self._track(scan, item.arrival_s)
+
+    def _track_held(self) -> str:
+        now_s = time.monotonic()
+        for scan in self._gate.release(now_s):
+            self._track(scan, now_s)
+        return "tracked"
+
+    def _track(self, scan: Scan, arrival_s: float) -> None:
+        tracked = self._tracking.add(scan)
         if tracked.started_over:
             self._map_publisher.reset()
             self.get_logger().warning(tracked.started_over)
         self._publish_pose(tracked)
-        self._durations.add(time.monotonic() - item.arrival_s)
+        self._durations.add(time.monotonic() - arrival_s)
         self._take_note(tracked)
         for walk in tracked.walks:
             self._walk_saver.save(walk)
         if not tracked.map_kept:  # the walks above still belong to the map before
             self._walk_saver.new_map()
             self._publish_frame_state()
+        if self._walk_saver.T_house_map is not None and self._tracking.is_resting:
+            self._move_map(self._walk_saver.T_house_map)
         self._memory.keep(self._tracking.engine, self._walk_saver.in_house_frame)
         self._map_publisher.update(self._tracking, tracked.update.stamp_ns, tracked.update.map_changed)
+
+    def _move_map(self, T_house_map: Pose2) -> None:
+        """Bring a map that has a frame of its own into that of the house: the model can be used again."""
+        for walk in self._tracking.move_map(T_house_map):
+            self._walk_saver.save(walk)
+        self._walk_saver.map_was_moved()
+        self._map_publisher.reset()
+        self._publish_frame_state()
+        self._map_publisher.update(self._tracking, self.get_clock().now().nanoseconds, map_changed=True)
+        self.get_logger().info("two walks agree where the map is in the house: it is moved into the house's frame")
 
     def _scan_of(self, message: LaserScan | PointCloud2) -> Scan:
         if isinstance(message, LaserScan):
@@ -242,7 +303,7 @@ class SlamNode(ConfiguredNode[SlamNodeConfig]):
     def _publish_walk(self, walk: Walk) -> None:
         if self.context.ok():
             frame, last_ns = self.config.map_frame, int(walk.stamps_ns[-1])
-            self._walk_publisher.publish(path_messages.to_wire(walk.stamps_ns, walk.poses, frame, last_ns))
+            self._walk_publisher.publish(convert.to_path_wire(walk.stamps_ns, walk.poses, frame, last_ns))
 
     def _publish_frame_state(self) -> None:
         self._frame_publisher.publish(Bool(data=self._walk_saver.in_house_frame))
@@ -250,12 +311,15 @@ class SlamNode(ConfiguredNode[SlamNodeConfig]):
     # Services
 
     def _warm_up(self) -> str:
-        """Compile before the first scan, unless this is a restart and the code is cached; publish the saved map."""
+        """Compile before the first scan, unless this is a restart and the code is cached."""
         if not self._is_restart:
             warm_up(self.config)
+        return "compiled"
+
+    def _publish_saved_map(self) -> str:
         if self._has_map:
             self._map_publisher.update(self._tracking, self.get_clock().now().nanoseconds, map_changed=True)
-        return "compiled"
+        return "published"
 
     def _save_map(self) -> str:
         if self._map_publisher.grid is None:
@@ -264,6 +328,11 @@ class SlamNode(ConfiguredNode[SlamNodeConfig]):
             raise DataError("expected the parameter save_map_to or store, to know where to save the map")
         save_map(self._map_publisher.grid, self._map_path)
         return f"saved the map as {self._map_path}"
+
+    def _start_near(self, T_map_base: Pose2) -> str:
+        for walk in self._tracking.start_near(T_map_base):
+            self._walk_saver.save(walk)
+        return "the wearer is looked for at the given pose first"
 
     def _finish_walk(self) -> str:
         walks = self._tracking.finish_walk()
@@ -282,13 +351,15 @@ class SlamNode(ConfiguredNode[SlamNodeConfig]):
     # Diagnostics
 
     def _health(self) -> Health:
-        counts, engine = self._worker.counts(), self._tracking.engine
-        silent_s, p99_ms = self._rate_meter.silent_s, self._durations.quantile_ms(0.99)
+        counts, engine, motion = self._worker.counts(), self._tracking.engine, self._tracking.motion()
+        silent_s = self._rate_meter.silent_s
         level, reason = worst(
             (bool(self._wrong_types), ERROR, next(iter(self._wrong_types), "")),
             (silent_s > _SILENT_S, WARN, f"no scan for {silent_s:.0f} s"),
             (bool(self._walk_saver.problem), ERROR, self._walk_saver.problem),
             (bool(self._reason), WARN, self._reason),
+            (self._gate.holds > 0, WARN, "the stamps of the latest scans do not continue those before"),
+            (bool(motion.problem), WARN, motion.problem),
             (not self._walk_saver.in_house_frame, WARN, _OWN_FRAME),
             (counts.waiting > self.config.inbox // 2, WARN, f"{counts.waiting} scans are waiting"),
         )
@@ -299,28 +370,22 @@ class SlamNode(ConfiguredNode[SlamNodeConfig]):
                 "mode": "mapping" if self._given_map is None else "localisation",
                 "scan_rate_hz": self._rate_meter.hz,
                 "scan_to_pose_median_ms": self._durations.quantile_ms(0.5),
-                "scan_to_pose_p99_ms": p99_ms,
+                "scan_to_pose_p99_ms": self._durations.quantile_ms(0.99),
                 "scans_placed": counts.done,
                 "scans_dropped": counts.dropped,
                 "scans_waiting": counts.waiting,
+                "scans_with_wrong_stamps": self._gate.refused,
                 "inlier_ratio": self._inlier_ratio,
+                "imu_used": motion.imu_used,
+                "odometry_used": motion.odometry_used,
+                "motion_stamps_late_ms": 1e3 * motion.offset_s,
+                "gyro_bias_deg_s": math.degrees(motion.bias_radps),
                 "walks_stored": self._walk_saver.saved,
                 "walks_stored_before": self._walk_saver.duplicates,
                 "walks_not_aligned": self._walk_saver.unaligned,
                 **{name: int(n) for name, n in sorted(engine.counters.items())},
             },
         )
-
-
-def _map_path(config: SlamNodeConfig) -> Path | None:
-    """Where ``~/save_map`` writes the map: inside the store, or at the path given at start-up without a store."""
-    if not config.store:
-        return Path(config.save_map_to).expanduser().absolute() if config.save_map_to else None
-    store = Path(config.store).expanduser().resolve()
-    path = (store / (config.save_map_to or "map.yaml")).resolve()
-    if path.suffix != ".yaml" or not path.is_relative_to(store):
-        raise UsageError(f"save_map_to: expected a .yaml file inside the store {store}, got {config.save_map_to}")
-    return path
 
 
 make = SlamNode

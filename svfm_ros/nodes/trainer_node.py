@@ -25,7 +25,6 @@ from svfm_ros.nodes.runtime.diagnostics import WARN, Diagnostics, Health, worst
 from svfm_ros.nodes.runtime.lifetime import run_node
 from svfm_ros.nodes.runtime.subscriptions import LATCHED, LATCHED_WALKS
 from svfm_ros.pipeline.live.model_announcement import ModelAnnouncement, SigningKey
-from svfm_ros.pipeline.live.process_control import check_device_name
 from svfm_ros.pipeline.live.training_process import TrainingProcess
 from svfm_ros.pipeline.training_job import Task
 from svfm_ros.walks.places import load_places
@@ -43,29 +42,34 @@ class TrainerNode(ConfiguredNode[TrainerNodeConfig]):
 
     def __init__(self, **node_options: Any) -> None:
         super().__init__("trainer_node", TrainerNodeConfig, live_sections=LIVE_SECTIONS["trainer_node"], **node_options)
+
+    def configure(self) -> None:
+        """Check the options and make the publisher."""
         config = self.config
-        self._device = check_device_name(config.device)
         if config.places:
             load_places(Path(config.places).expanduser())  # raises now rather than at the first training
         self._folder = Path(config.store).expanduser() if config.store else None
         self._model = self._model_path(config)
-        self._walks = self._learned = 0
+        self._walks = self._tried = self._learned = 0  # in the store, in the last training, in the model in use
         self._next_count_s = 0.0
         self._announced = ""
         self._problem = ""
         self._training = TrainingProcess(self._report_result)
         self._publisher = self.create_publisher(String, "model", LATCHED)
         self._ready = threading.Event()
+
+    def activate(self) -> None:
+        """Announce the current model, and train when there are enough new walks."""
+        self._count_walks()
         threading.Thread(target=self._announce_current, name="first model", daemon=True).start()
         self.create_subscription(PathMessage, "walk", self._receive_walk, LATCHED_WALKS)
-        self.create_service(Trigger, "~/train_now", self._train_now)
+        self.create_limited_service("train_now", self._train_now)
         self.create_timer(_CHECK_S, self._train_when_due, clock=_STEADY)
         Diagnostics(self, "training", self._health)
 
-    def close(self) -> None:
-        """Stop the training process and destroy the node."""
+    def cleanup(self) -> None:
+        """Stop the training process."""
         self._training.close()
-        super().close()
 
     @staticmethod
     def _model_path(config: TrainerNodeConfig) -> Path | None:
@@ -80,8 +84,8 @@ class TrainerNode(ConfiguredNode[TrainerNodeConfig]):
                 from svfm_ros.forecasting.model_file import load_walk_model
 
                 file = load_walk_model(self._model)
-                self._learned = int(file.metrics.get("walks_seen", 0))
-                self._announce(file.model_id, self._learned, file.metrics.get("held_out_nll"))
+                self._tried = int(file.metrics.get("walks_seen", 0))
+                self._announce(file.model_id, self._tried, file.metrics.get("held_out_nll"))
         except SvfmError as error:
             self.get_logger().error(f"the model is not used: {error}")
         finally:
@@ -93,7 +97,7 @@ class TrainerNode(ConfiguredNode[TrainerNodeConfig]):
         announced = ModelAnnouncement(str(self._model), model_id, walks, held_out_nll)
         key = SigningKey.create(Path(str(self._model)).parent)
         self._publisher.publish(String(data=announced.to_text(key)))
-        self._announced = model_id
+        self._announced, self._learned = model_id, walks
 
     # When to train
 
@@ -106,9 +110,10 @@ class TrainerNode(ConfiguredNode[TrainerNodeConfig]):
             self._next_count_s = now_s + self.config.look_s
             self._count_walks()
         config = self.config
-        new = self._walks - self._learned
+        needed_new = config.min_new_walks if self._announced else 1
         paused = now_s - self._training.ended_s >= config.min_interval_s and self._ready.is_set()
-        if paused and not self._training.busy and self._walks >= config.min_walks and new >= config.min_new_walks:
+        enough = self._walks >= config.min_walks and self._walks - self._tried >= needed_new
+        if paused and enough and not self._training.busy:
             self._start_training()
 
     def _count_walks(self) -> None:
@@ -145,7 +150,7 @@ class TrainerNode(ConfiguredNode[TrainerNodeConfig]):
         )
         if not self._training.begin(task):
             return False
-        self._learned = self._walks
+        self._tried = self._walks
         self.get_logger().info(f"training on {self._walks} walks")
         return True
 
@@ -195,12 +200,13 @@ class TrainerNode(ConfiguredNode[TrainerNodeConfig]):
                 "step": f"{state.step} of {state.steps}",
                 "walks": self._walks,
                 "walks_learned": self._learned,
+                "walks_in_training": self._tried,
+                "walks_needed": self.config.min_walks,
                 "trainings": state.trainings,
                 "models_accepted": state.accepted,
                 "held_out_nll": state.held_out_nll,
                 "model": self._announced or "none",
                 "model_path": str(self._model or ""),
-                "device": self._device,
             },
         )
 

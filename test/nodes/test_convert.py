@@ -153,3 +153,47 @@ def test_walk_that_stands_still_in_time_is_refused():
         assert isinstance(path, Path)
         with pytest.raises(DataError, match="increasing stamps"):
             convert.from_path(path, "mary")
+
+
+@given(
+    hnp.arrays(float, st.tuples(st.integers(0, 6), st.just(3)), elements=st.floats(-100, 100)),
+    st.text(st.characters(exclude_characters="\0", exclude_categories=["Cs"]), max_size=12),
+    st.integers(0, 2 * 10**18),
+)
+def test_bytes_say_the_same_as_the_message(poses, frame, time_ns):
+    stamps_ns = time_ns + np.arange(len(poses), dtype=np.int64) * 123_456_789
+    read = deserialize_message(convert.path_bytes(stamps_ns, poses, frame, time_ns), Path)
+    assert read == convert.to_path(stamps_ns, poses, frame, time_ns)
+
+
+def test_bytes_are_used_where_they_are_right():
+    assert convert.path_bytes_are_right()
+
+
+@given(st.integers(0, 300), st.integers(2, 50))
+def test_thinning_keeps_both_ends(count, most):
+    stamps_ns = np.arange(count, dtype=np.int64)
+    kept, poses = convert.thinned(stamps_ns, np.zeros((count, 3)), most)
+    assert len(kept) == len(poses) == min(count, most)
+    assert len(set(kept.tolist())) == len(kept)
+    if count:
+        assert (kept[0], kept[-1]) == (0, count - 1)
+
+
+def test_scans_with_too_many_beams_are_refused():
+    """Before memory is taken for them."""
+    most = LaserScan(angle_increment=1e-3, range_max=10.0, ranges=[1.0] * convert.MAX_BEAMS)
+    assert len(convert.from_laser_scan(most).ranges) == convert.MAX_BEAMS
+    most.ranges.append(1.0)
+    with pytest.raises(DataError, match="at most 20000 beams, got 20001"):
+        convert.from_laser_scan(most)
+
+
+def test_maps_with_too_many_cells_are_refused(monkeypatch):
+    monkeypatch.setattr(convert, "MAX_CELLS", 6)
+    message = GridMessage(data=[0] * 6)
+    message.info.width, message.info.height, message.info.resolution = 3, 2, 0.05
+    assert convert.from_grid_message(message).prob.shape == (2, 3)
+    message.data.append(0)
+    with pytest.raises(DataError, match="at most 6 cells, got 7"):
+        convert.from_grid_message(message)

@@ -123,6 +123,8 @@ def figures(message):
         ("device", "tpu", "expected a device among auto, cpu"),
         ("places", "/nowhere/places.yaml", "cannot read /nowhere/places.yaml"),
         ("what_if_hour", 25.0, "what_if_hour: expected 0.0 to 24.0"),
+        ("forecast.samples", 2001, "rate x forecast.samples of at most 20000 paths a second"),
+        ("rate", 100.1, "rate: expected 0.1 to 100.0"),
     ],
 )
 def test_bad_input_is_refused_in_one_sentence(listener, parameter, value, message):

@@ -2,8 +2,11 @@
 
 import ast
 import contextlib
+import json
+import socket
 from pathlib import Path
 
+import numpy as np
 import pytest
 import rclpy
 import yaml
@@ -12,10 +15,18 @@ from hypothesis import strategies as st
 
 from svfm_ros.config.node_config import NODE_CONFIGS
 from svfm_ros.errors import SvfmError, UsageError
+from svfm_ros.mapio import load_map
 from svfm_ros.nodes.runtime.configured_node import ConfiguredNode
-from svfm_ros.nodes.runtime.graph_description import _SETS, ARGUMENTS, NETWORK_VARIABLES, make_plan, parse_pairs
-from svfm_ros.nodes.runtime.lifetime import loopback_environment
+from svfm_ros.nodes.runtime.graph_description import (
+    _SETS,
+    NETWORK_VARIABLES,
+    loopback_environment,
+    make_plan,
+)
+from svfm_ros.nodes.runtime.interface import TOPICS
+from svfm_ros.nodes.runtime.launch_arguments import ARGUMENTS, parse_pairs
 from svfm_ros.nodes.runtime.parameters import parameter_names
+from svfm_ros.nodes.runtime.rviz_view import fitted_config
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -29,10 +40,27 @@ def parameters(plan, name):
 
 
 def test_source_of_scans():
-    core = ["slam_node", "trainer_node", "forecast_node"]
+    core = ["slam_node", "trainer_node", "forecast_node", "web_node"]
     assert names(make_plan({})) == ["sim_node", *core]
     assert names(make_plan({"bag": "/"})) == ["player", *core]
     assert names(make_plan({"live": "true"})) == core
+
+
+def test_the_live_page():
+    plan = make_plan({"web": "8765"})
+    assert parameters(plan, "web_node") == {"use_sim_time": True, "host": "127.0.0.1", "port": 8765}
+    assert plan.notes[0] == "live page: http://127.0.0.1:8765/"
+    assert "SVFM_WEB_TOKEN" not in plan.environment
+    assert "web_node" not in names(make_plan({"web": "false"}))
+    taken = socket.create_server(("127.0.0.1", parameters(make_plan({}), "web_node")["port"]))
+    with taken:
+        assert parameters(make_plan({}), "web_node")["port"] != taken.getsockname()[1]
+    open_to_all = make_plan({"web": "8765", "web_host": "0.0.0.0"})
+    token = open_to_all.environment["SVFM_WEB_TOKEN"]
+    assert open_to_all.notes[0] == f"live page: http://0.0.0.0:8765/?token={token}"
+    assert len(token) > 20
+    with pytest.raises(UsageError, match="web: expected"):
+        make_plan({"web": "maybe"})
 
 
 def test_arguments_become_parameters():
@@ -43,6 +71,13 @@ def test_arguments_become_parameters():
     assert parameters(plan, "slam_node")["store"] == parameters(plan, "trainer_node")["store"] == "/s"
     assert parameters(plan, "forecast_node")["what_if_hour"] == 23.0
     assert parameters(plan, "forecast_node")["device"] == "cpu"
+
+
+def test_one_time_zone_for_the_model_the_page_and_the_printed_hours():
+    plan = make_plan({"time_zone": "Europe/London"})
+    assert parameters(plan, "trainer_node")["windows.time_zone"] == "Europe/London"
+    assert parameters(plan, "web_node")["time_zone"] == plan.time_zone == "Europe/London"
+    assert "time_zone" not in parameters(make_plan({}), "web_node")
 
 
 def test_paths_are_made_whole(monkeypatch, tmp_path):
@@ -69,17 +104,26 @@ def test_simulated_time_where_time_is_simulated(texts, expected):
     assert all(node.parameters["use_sim_time"] is expected for node in plan.nodes)
 
 
-def test_wearables_have_frames_of_their_own_and_share_a_given_map():
+def test_wearables_have_frames_of_their_own_and_share_a_given_map(tmp_path):
+    (tmp_path / "house.yaml").touch()
     alone = parameters(make_plan({}), "slam_node")
     assert not {"map_frame", "odom_frame"} & set(alone)
     plan = make_plan({"namespace": "alice"})
     assert plan.namespace == "/alice"
     assert parameters(plan, "slam_node")["map_frame"] == plan.fixed_frame == "alice/map"
-    shared = make_plan({"namespace": "/alice/", "map": "/maps/house.yaml"})
+    shared = make_plan({"namespace": "/alice/", "map": str(tmp_path / "house.yaml")})
     assert shared.namespace == "/alice"
     assert shared.fixed_frame == "map"
     assert parameters(shared, "slam_node")["base_frame"] == "alice/base_link"
     assert parameters(plan, "sim_node")["laser_frame"] == "alice/laser"
+    own_clock = (("/clock", "/alice/clock"),)
+    assert {node.remappings for node in plan.nodes} == {own_clock} == {plan.remappings}
+    assert not make_plan({"namespace": "alice", "live": "true"}).remappings
+
+
+def test_nodes_wait_for_a_lifecycle_manager_only_when_asked_to():
+    assert "autostart" not in parameters(make_plan({}), "slam_node")
+    assert {node.parameters["autostart"] for node in make_plan({"autostart": "false"}).nodes} == {False}
 
 
 def test_stores_are_in_the_state_folder_of_the_user(monkeypatch, tmp_path):
@@ -89,7 +133,7 @@ def test_stores_are_in_the_state_folder_of_the_user(monkeypatch, tmp_path):
         store = str(tmp_path / "svfm_ros" / name)
         assert parameters(plan, "slam_node")["store"] == parameters(plan, "trainer_node")["store"] == store
         assert parameters(plan, "forecast_node")["model_folder"] == store
-        assert plan.notes[0] == f"walks, map and model are kept in {store}"
+        assert plan.notes[1] == f"walks, map and model are kept in {store}"
     assert not (tmp_path / "svfm_ros").exists()
     assert parameters(make_plan({"model": "/models/m.pt"}), "forecast_node")["model_folder"] == "/models"
 
@@ -99,7 +143,7 @@ def test_messages_stay_on_this_machine_unless_asked_for(monkeypatch):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.delenv("ROS_STATIC_PEERS", raising=False)
     plan = make_plan({})
-    assert plan.environment == {"ROS_AUTOMATIC_DISCOVERY_RANGE": "LOCALHOST"}
+    assert plan.environment == loopback_environment()
     assert plan.notes[-1] == "network: this machine only (network:=lan opens it)"
     opened = make_plan({"network": "lan"})
     assert opened.environment == {"ROS_AUTOMATIC_DISCOVERY_RANGE": "SUBNET"}
@@ -117,7 +161,9 @@ def test_messages_stay_on_this_machine_unless_asked_for(monkeypatch):
 def test_single_nodes_stay_on_this_machine_unless_the_environment_says_otherwise(monkeypatch):
     for name in NETWORK_VARIABLES:
         monkeypatch.delenv(name, raising=False)
-    assert loopback_environment() == {"ROS_AUTOMATIC_DISCOVERY_RANGE": "LOCALHOST"}
+    monkeypatch.delenv("ROS_STATIC_PEERS", raising=False)
+    assert loopback_environment()["ROS_AUTOMATIC_DISCOVERY_RANGE"] == "LOCALHOST"
+    assert Path(loopback_environment()["FASTRTPS_DEFAULT_PROFILES_FILE"]).name == "loopback.xml"
     monkeypatch.setenv("ROS_AUTOMATIC_DISCOVERY_RANGE", "SUBNET")
     assert loopback_environment() == {}
 
@@ -138,7 +184,7 @@ def test_scans_of_another_name():
         ({"bag": "b", "live": "true"}, "either bag:= or live:=true, got both"),
         ({"loop": "true"}, "loop:= goes with bag:="),
         ({"bag": "b", "loop": "true", "end_with_bag": "true"}, "a bag that loops has no end"),
-        ({"params_file": "/nowhere/p.yaml"}, "params_file: expected a YAML file that can be read"),
+        ({"params_file": "/nowhere/p.yaml"}, "cannot read /nowhere/p.yaml: No such file"),
         ({"record": "/"}, "record: expected the name of a new bag"),
         ({"bag": "/nowhere/bag"}, "bag: expected a bag, but /nowhere/bag does not exist"),
         ({"store": "/etc/passwd"}, "store: expected a folder, got the file /etc/passwd"),
@@ -146,10 +192,11 @@ def test_scans_of_another_name():
         ({"namespace": "mary-ann"}, "namespace: expected a ROS name"),
         ({"network": "internet"}, "network: expected local or lan, got 'internet'"),
         ({"topics": "scan"}, "topics:= goes with bag:="),
+        ({"time_zone": "Mars/Base"}, "time_zone: expected an IANA time zone such as Europe/London, got 'Mars/Base'"),
     ],
 )
 def test_contradictions_and_wrong_values_are_refused(texts, message):
-    with pytest.raises(UsageError) as error:
+    with pytest.raises(SvfmError) as error:
         make_plan(texts)
     assert message in str(error.value)
 
@@ -215,6 +262,61 @@ def test_rviz_shows_what_the_graph_publishes():
     assert {"map", "scan", "pose", "track", "forecast/paths", "forecast/endpoints", "forecast/density"} <= topics
     assert not any(t.startswith("/") for t in topics)  # relative, for namespaces
     assert sheet["Visualization Manager"]["Views"]["Current"]["Class"].endswith("TopDownOrtho")
+
+
+def docks_of(state):
+    """Names of the dock widgets of a QMainWindow state, and whether each is open (Qt: QDockAreaLayoutInfo)."""
+    found = {}
+    at = state.find(b"\xfb")  # marks a dock widget: length of its name in bytes, UTF-16 name, flags
+    while at >= 0:
+        length = int.from_bytes(state[at + 1 : at + 5], "big")
+        name = state[at + 5 : at + 5 + length].decode("utf-16-be")
+        found[name] = bool(state[at + 5 + length] & 1)
+        at = state.find(b"\xfb", at + 5 + length)
+    return found
+
+
+def test_rviz_opens_with_its_docks_closed_and_can_set_the_initial_pose():
+    sheet = yaml.safe_load((ROOT / "config" / "forecast.rviz").read_text())
+    panels = {panel["Name"] for panel in sheet["Panels"]}
+    state = bytes.fromhex(sheet["Window Geometry"]["QMainWindow State"])
+    assert docks_of(state) == dict.fromkeys(panels, False)
+    tools = {tool["Class"]: tool for tool in sheet["Visualization Manager"]["Tools"]}
+    assert tools["rviz_default_plugins/SetInitialPose"]["Topic"]["Value"] == "initialpose"
+
+
+def test_the_view_of_rviz_is_fitted_to_a_given_map(monkeypatch, tmp_path):
+    """The shipped house: every known cell lies inside the window, and the longer side fills nine tenths of it."""
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
+    map_yaml = ROOT / "maps" / "house.yaml"
+    sheet = yaml.safe_load(fitted_config(make_plan({"map": str(map_yaml)})).read_text())
+    view, window = sheet["Visualization Manager"]["Views"]["Current"], sheet["Window Geometry"]
+    grid = load_map(map_yaml)
+    pixels = np.abs(grid.centres_of(np.isfinite(grid.prob)) - [view["X"], view["Y"]]).max(axis=0) * view["Scale"]
+    filled = 2 * pixels / [window["Width"], window["Height"]]
+    assert filled.max() == pytest.approx(0.9, abs=0.001)
+    plain = make_plan({})
+    assert fitted_config(plain) == plain.rviz_config
+
+
+def test_the_foxglove_layout_shows_what_the_graph_publishes():
+    layout = json.loads((ROOT / "config" / "forecast.foxglove.json").read_text())
+    panels = layout["configById"]
+
+    def leaves(tree):
+        return {tree} if isinstance(tree, str) else leaves(tree["first"]) | leaves(tree["second"])
+
+    assert leaves(layout["layout"]) == set(panels)
+    assert {name.partition("!")[0] for name in panels} == {"3D", "Plot", "RawMessages", "DiagnosticSummary"}
+    published = {"/" + topic.name.lstrip("/") for topic in TOPICS if topic.way == "out"}
+    assert set(panels["3D!home"]["topics"]) <= published
+    assert "/" + panels["3D!home"]["publish"]["poseEstimateTopic"].lstrip("/") in {
+        "/" + topic.name for topic in TOPICS if topic.way == "in"
+    }
+    for path in panels["Plot!entropy"]["paths"]:
+        topic, _, part = path["value"].rpartition(".")
+        assert (topic in published, part) == (True, "data")
+    assert {panels["RawMessages!summary"]["topicPath"], panels["DiagnosticSummary!nodes"]["topicToRender"]} <= published
 
 
 def test_the_launch_file_reads_the_description_and_nothing_else_imports_launch():

@@ -3,8 +3,10 @@
 import os
 import select
 import signal
+import socket
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -27,6 +29,7 @@ class Config:
 class Sample(ConfiguredNode):
     def __init__(self):
         super().__init__("sample", Config)
+    def configure(self):
         mode = self.config.mode
         if mode == "refuse":
             raise DataError("expected a bag, got a boot")
@@ -51,10 +54,9 @@ class Sample(ConfiguredNode):
             self.done.set_result(None)
         else:
             self.done.set_exception(DataError("the sensor is a toaster"))
-    def close(self):
+    def cleanup(self):
         if not self.context.ok():
             self.get_logger().error("nobody hears this")
-        super().close()
         print("closed", flush=True)
 
 atexit.register(time.sleep, 0.5)
@@ -70,7 +72,7 @@ time.sleep(600)
 """
 
 
-def ends(process, patience_s=60):
+def ends(process, patience_s=400):
     out, err = process.communicate(timeout=patience_s)
     return process.returncode, out.split(), err
 
@@ -81,7 +83,7 @@ def ends(process, patience_s=60):
         ("finish", 0, ""),
         ("fail", 2, "sample: the sensor is a toaster\n"),
         ("refuse", 2, "sample: expected a bag, got a boot\n"),
-        ("swim", 2, "sample: Config.mode: expected one of wait, finish, fail, break, refuse, tick, got 'swim'\n"),
+        ("swim", 2, "sample: mode: expected one of wait, finish, fail, break, refuse, tick, got 'swim'\n"),
     ],
 )
 def test_exit_code_and_line(start, mode, code, text):
@@ -157,3 +159,55 @@ def test_nohup_keeps_it(start):
 
 def test_children_run_this_python():
     assert subprocess.run([sys.executable, "-c", "import rclpy"], check=False).returncode == 0
+
+
+def udp_sockets(pid):
+    """Local addresses of the UDP sockets that a process has bound below the ports that systems hand out."""
+    inodes = {os.readlink(entry) for entry in Path(f"/proc/{pid}/fd").iterdir() if entry.is_symlink()}
+    rows = [line.split() for line in Path(f"/proc/{pid}/net/udp").read_text().splitlines()[1:]]
+    mine = [row[1].split(":") for row in rows if f"socket:[{row[9]}]" in inodes]
+    return {socket.inet_ntoa(bytes.fromhex(ip)[::-1]) for ip, port in mine if int(port, 16) < 32768}
+
+
+def test_by_default_no_port_is_open_to_other_machines(start):
+    unset = {"ROS_AUTOMATIC_DISCOVERY_RANGE", "ROS_STATIC_PEERS", "FASTRTPS_DEFAULT_PROFILES_FILE"}
+    alone = {name: value for name, value in os.environ.items() if name not in unset}
+    process = start("-c", NODE, env=alone)
+    assert process.stdout.readline() == "up\n"
+    assert udp_sockets(process.pid) == {"127.0.0.1"}
+    opened = start("-c", NODE, env={**alone, "ROS_AUTOMATIC_DISCOVERY_RANGE": "SUBNET"})
+    assert opened.stdout.readline() == "up\n"
+    assert "0.0.0.0" in udp_sockets(opened.pid)
+
+
+LOADING = """
+import sys
+from importlib.abc import MetaPathFinder
+
+class Interrupted(MetaPathFinder):
+    def find_spec(self, name, path, target=None):
+        if name == "rclpy":
+            import os, signal
+            os.kill(os.getpid(), signal.SIGINT)
+
+sys.argv = ["trainer_node"]
+from svfm_ros.nodes.start import main
+sys.meta_path.insert(0, Interrupted())
+sys.exit(main())
+"""
+
+
+def test_ctrl_c_while_ros_is_loaded_ends_a_node_without_a_word(start):
+    assert ends(start("-c", LOADING)) == (0, [], "")
+
+
+def test_ctrl_c_at_the_very_start_of_an_executable_is_quiet():
+    """It is interrupted as soon as it is Python, long before any of our code runs."""
+    script = Path(__file__).resolve().parents[2] / "scripts" / "nodes" / "trainer_node"
+    path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
+    process = subprocess.Popen(["sh", script], stderr=subprocess.PIPE, text=True, env={**os.environ, "PATH": path})
+    while "python" not in os.readlink(f"/proc/{process.pid}/exe"):
+        pass  # until then it is a shell, or env
+    process.send_signal(signal.SIGINT)
+    _, err = process.communicate(timeout=60)
+    assert (process.returncode, err) == (0, "")

@@ -157,12 +157,14 @@ def test_a_what_if_is_dashed_and_in_a_namespace_of_its_own():
 def test_endpoints_have_a_name_a_percentage_and_an_ellipse_where_the_samples_end():
     shapes = endpoint_shapes(forecast(), PLACES, MarkerStyle())
     texts = {s.text for s in of_kind(shapes, Marker.TEXT_VIEW_FACING)}
-    assert texts == {"front door 60%", "kitchen 30%", "elsewhere 10%"}  # the landing has no share
+    assert texts == {"front door 60 %", "kitchen 30 %", "elsewhere 10 %"}  # the landing has no share
     ellipses = of_kind(shapes, Marker.CYLINDER)
     assert len(ellipses) == 2  # none for elsewhere, which is no place
     door = min(ellipses, key=lambda s: math.hypot(s.pose.x - 5, s.pose.y))
     assert math.hypot(door.pose.x - 5, door.pose.y) < 0.1
     assert door.scale[0] == pytest.approx(0.4, abs=0.15)  # four sigmas of 0.1 m
+    name = next(s for s in of_kind(shapes, Marker.TEXT_VIEW_FACING) if s.text == "front door 60 %")
+    assert name.pose.y - 0.5 * name.scale[2] > door.pose.y + 0.5 * door.scale[1]  # above it, not over its paths
 
 
 def test_an_ellipse_lies_along_the_spread():
@@ -181,7 +183,7 @@ def test_a_what_if_names_only_places_whose_share_differs():
     assert of_kind(endpoint_shapes(same, PLACES, style, live), Marker.TEXT_VIEW_FACING) == []
     assert of_kind(path_shapes(same, PLACES, style, live), Marker.TEXT_VIEW_FACING) == []
     texts = {s.text for s in of_kind(endpoint_shapes(other, PLACES, style, live), Marker.TEXT_VIEW_FACING)}
-    assert texts == {"front door 30%", "kitchen 60%"}
+    assert texts == {"front door 30 %", "kitchen 60 %"}
 
 
 def test_labels_do_not_cover_each_other():
@@ -197,20 +199,25 @@ def test_labels_do_not_cover_each_other():
 @pytest.mark.parametrize(
     ("counts", "changes", "expected"),
     [
-        ((95, 5, 0), {}, "very likely: front door (52 walks)"),
-        ((60, 40, 0), {}, "likely: front door (52 walks)"),
-        ((34, 33, 33), {}, "undecided (52 walks)"),
-        ((95, 5, 0), {"unfamiliar": 0.8}, "an unfamiliar walk (80%)"),
-        ((95, 5, 0), {"known": False}, "unknown: no recorded walk came near here"),
+        ((95, 5, 0), {}, "very likely: front door"),
+        ((60, 40, 0), {}, "likely: front door"),
+        ((34, 33, 33), {}, "undecided: front door or kitchen"),
+        ((95, 5, 0), {"unfamiliar": 0.8}, "an unfamiliar walk (80 %)"),
+        ((95, 5, 0), {"known": False}, "unknown: no recorded walk came near here at about this hour"),
         ((95, 5, 0), {"known": False, "reason": "another frame"}, "unknown: another frame"),
-        ((95, 5, 0), {"entropy": None}, "very likely: front door (52 walks)"),
+        ((95, 5, 0), {"entropy": None}, "very likely: front door"),
     ],
 )
-def test_one_line_beside_the_walker_says_how_sure_it_is(counts, changes, expected):
+def test_a_sentence_beside_the_walker_says_how_sure_it_is(counts, changes, expected):
     made = replace(forecast(counts, 0), **changes)
-    (text,) = of_kind(path_shapes(made, PLACES, MarkerStyle()), Marker.TEXT_VIEW_FACING)
+    text, *small = of_kind(path_shapes(made, PLACES, MarkerStyle()), Marker.TEXT_VIEW_FACING)
     assert text.text == expected
-    assert math.hypot(text.pose.x, text.pose.y) < 0.5
+    assert math.hypot(text.pose.x, text.pose.y) < 0.6
+    assert len(small) == (made.known and made.entropy is not None)
+    for figures in small:
+        assert figures.text == f"entropy {made.entropy:.2f} nats, 52 walks"
+        assert figures.scale[2] < 0.7 * text.scale[2]
+        assert 0.0 < figures.pose.y < text.pose.y - 0.5 * text.scale[2]
 
 
 def test_paths_of_the_free_walker_are_grey():

@@ -48,6 +48,26 @@ def test_messages_arrive_byte_for_byte_in_order_with_the_clock(start, listener, 
     assert ticks[-1] <= SCANS[-1][2]
 
 
+def test_a_player_that_is_killed_goes_on_where_it_was(start, listener, tmp_path):
+    many = scans(400)
+    bag, position = write_bag(tmp_path / "bag", many), tmp_path / "player.position"
+    got = listener.collect(LaserScan, "scan")
+    kept = ("--wait-for", "scan", "--rate", 10, "--ros-args", "-p", f"position:={position}")
+    first = player(start, bag, *kept)
+    got.wait(100)
+    first.kill()
+    first.wait()
+    before = len(got)
+    code, text = end(player(start, bag, *kept))
+    assert code == 0, text
+    assert "into the bag" in text
+    stamps = [stamp_ns(m.header.stamp) for m in got.wait_for(lambda m: stamp_ns(m.header.stamp) == many[-1][2]) and got]
+    again = stamps[before] - stamps[0]
+    assert again >= stamps[90] - stamps[0]  # at most what was sent since the position was kept is sent twice
+    assert set(stamps) == {t for _, _, t, _ in many}
+    assert not position.exists()
+
+
 def test_only_the_topics_asked_for_from_where_asked(start, listener, latched, tmp_path):
     bag = write_bag(tmp_path / "bag", sorted([*SCANS, *scans(20, topic="/other")], key=lambda m: m[2]))
     got = listener.collect(LaserScan, "scan")

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from sensor_msgs.msg import PointCloud2, PointField
 
 from svfm_ros.errors import DataError
+from svfm_ros.nodes.messages import point_cloud
 from svfm_ros.nodes.messages.point_cloud import from_point_cloud, read_xyz
 
 
@@ -83,3 +84,12 @@ def test_nearest_point_wins_and_the_slab_and_the_range_hold():
     scan = from_point_cloud(cloud(points), 360, 0.1, 12.0, -0.5, 0.5)
     assert np.nanmin(scan.ranges) == pytest.approx(1.0)
     assert np.isfinite(scan.ranges).sum() == 1
+
+
+def test_clouds_that_are_too_large_are_refused(monkeypatch):
+    message = cloud([(1, 2, 3), (4, 5, 6)])
+    monkeypatch.setattr(point_cloud, "MAX_CLOUD_BYTES", len(message.data))
+    assert len(read_xyz(message)) == 2
+    monkeypatch.setattr(point_cloud, "MAX_CLOUD_BYTES", len(message.data) - 1)
+    with pytest.raises(DataError, match="at most 31 bytes, got 32"):
+        read_xyz(message)

@@ -1,5 +1,7 @@
 """The simulated house, heard over DDS."""
 
+import statistics
+
 import pytest
 from geometry_msgs.msg import PoseStamped
 from nav_msgs.msg import Odometry
@@ -46,7 +48,10 @@ def test_imu_and_odometry_are_published_on_demand(start, listener):
     odom.wait(20)
     _, err = process.communicate(timeout=PATIENCE_S)
     assert process.returncode == 0, err
-    assert imu[0].linear_acceleration.z == pytest.approx(9.8, abs=1.5)
+    vertical_mps2 = [
+        reading.linear_acceleration.z for reading in imu
+    ]  # a single one swings by 2 m/s^2 with each footfall
+    assert statistics.mean(vertical_mps2) == pytest.approx(9.8, abs=1.0)
     assert imu[0].orientation_covariance[0] == -1.0
     assert (odom[0].header.frame_id, odom[0].child_frame_id) == ("odom", "laser")
 

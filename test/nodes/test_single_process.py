@@ -19,7 +19,8 @@ from svfm_ros.config.options import option
 from svfm_ros.errors import DataError
 from svfm_ros.nodes.runtime.configured_node import ConfiguredNode
 from svfm_ros.nodes.runtime.single_process import run_graph
-from svfm_ros.nodes.runtime.graph_description import NodePlan, make_plan, parse_pairs
+from svfm_ros.nodes.runtime.graph_description import NodePlan, make_plan
+from svfm_ros.nodes.runtime.launch_arguments import parse_pairs
 
 @dataclass(frozen=True)
 class Config:
@@ -63,7 +64,7 @@ def test_a_bag_is_replayed_recorded_and_ends_the_run(start, tmp_path):
     topics = {t.name: t for t in recording.topics}
     assert topics["/alice/map"].latched
     assert not topics["/alice/scan"].latched
-    assert "/clock" in topics
+    assert "/alice/clock" in topics  # each wearable has its own
     assert [m.data for m in recording.read({"/alice/map"}, pytest.fail)] == [messages[0][3]]
     assert [m.data for m in recording.read({"/alice/scan"}, pytest.fail)] == [m[3] for m in messages[1:]]
 

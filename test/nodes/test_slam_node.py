@@ -5,6 +5,7 @@ import math
 import os
 import signal
 import time
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -12,9 +13,9 @@ from diagnostic_msgs.msg import DiagnosticArray
 from geometry_msgs.msg import PoseWithCovarianceStamped
 from nav_msgs.msg import OccupancyGrid, Odometry, Path
 from roslive import PATIENCE_S
-from sensor_msgs.msg import LaserScan
+from sensor_msgs.msg import Imu, LaserScan
 from simbag import recorded, scans_and_truth
-from std_msgs.msg import String
+from std_msgs.msg import Bool, String
 from std_srvs.srv import Trigger
 
 from svfm_ros.errors import SvfmError
@@ -95,6 +96,41 @@ def test_a_recording_becomes_poses_a_map_a_track_and_walks(start, listener, latc
         assert err.count("tf2_msgs is not installed") == 1
 
 
+def test_after_a_reset_the_map_returns_to_the_frame_of_the_house(start, listener, latched, tmp_path):
+    """When two walks on the new map agree where it is: until then it has a frame of its own."""
+    scans, truth = scans_and_truth(2)
+    first, resting = 60, 360  # the new map begins on the way; at rest again, two walks on it are over
+    again = [convert.to_laser_scan(replace(s, stamp_ns=s.stamp_ns + 86400 * 10**9), "laser") for s in scans]
+    poses = listener.collect(PoseWithCovarianceStamped, "pose", 1000)
+    walks = listener.collect(Path, "walk", latched)
+    in_house = listener.collect(Bool, "map_in_house_frame", latched)
+    said = listener.collect(DiagnosticArray, "/diagnostics")
+    slam(start, f"store:={tmp_path / 'walks'}", "recorder.dwell_time_s:=3.0", "inbox:=1000")
+    talker = listener.node.create_publisher(LaserScan, "scan", 1000)
+    while not talker.get_subscription_count():
+        said.wait(len(said) + 1)
+    for scan in scans:
+        talker.publish(convert.to_laser_scan(scan, "laser"))
+    poses.wait(len(scans))
+    assert listener.call(Trigger, "/slam_node/finish_walk", Trigger.Request()).success
+    walks.wait(4)
+    assert listener.call(Trigger, "/slam_node/reset", Trigger.Request()).success
+    in_house.wait_for(lambda m: not m.data)
+    for message in again[first:resting]:
+        talker.publish(message)
+    walks.wait(6)
+    before = len(poses.wait(len(scans) + resting - first))
+    for message in again[resting:]:
+        talker.publish(message)
+    poses.wait_for(lambda m: m.header.stamp == again[-1].header.stamp)
+    assert [m.data for m in in_house] == [True, False, True]
+    stamps_ns = [convert.stamp_ns(m.header.stamp) for m in again]
+    seen = [(convert.stamp_ns(m.header.stamp), m.pose.pose.position) for m in list(poses)[before + 1 :]]
+    error_m = [math.dist((at.x, at.y), truth[stamps_ns.index(stamp), :2]) for stamp, at in seen]
+    assert len(error_m) > 100
+    assert max(error_m) < 0.15  # in the frame of the house, which is that of the first scan
+
+
 def test_bad_scans_wrong_types_and_time_that_goes_back(start, listener, tmp_path):
     """One clear line each, and it goes on."""
     scans, _ = scans_and_truth()
@@ -113,9 +149,14 @@ def test_bad_scans_wrong_types_and_time_that_goes_back(start, listener, tmp_path
     poses.wait(20)
     send(LaserScan(), *(convert.to_laser_scan(s, "laser") for s in scans[20:30]))
     poses.wait(30)
+    for wrong_ns in (0, scans[0].stamp_ns + 10**17):  # single scans with impossible stamps change nothing
+        send(convert.to_laser_scan(replace(scans[5], stamp_ns=wrong_ns), "laser"))
+        send(convert.to_laser_scan(scans[30 + (wrong_ns > 0)], "laser"))
+    poses.wait(32)
+    assert abs(poses[31].pose.pose.position.x - poses[29].pose.pose.position.x) < 0.5
     send(*(convert.to_laser_scan(s, "laser") for s in scans[:10]))  # a bag that begins again
-    poses.wait(40)
-    last = poses[39].pose.pose.position
+    poses.wait(42)
+    last = poses[41].pose.pose.position
     assert math.hypot(last.x, last.y) < 0.1  # started over where the recording starts
     listener.node.create_publisher(String, "points", 10)
     complaint = said.wait_for(lambda m: b"\x02" in [s.level for s in m.status])
@@ -125,12 +166,34 @@ def test_bad_scans_wrong_types_and_time_that_goes_back(start, listener, tmp_path
     figures = {v.key: v.value for v in complaint.status[0].values}
     assert figures["mode"] == "mapping"
     assert int(figures["scans_dropped"]) == 0
+    assert int(figures["scans_with_wrong_stamps"]) == 2
     node.terminate()
     _, err = node.communicate(timeout=PATIENCE_S)
     assert node.returncode == 0, err
     assert err.count("expected a LaserScan with beams") == 1
     assert err.count("time went back by") == 1
     assert "Traceback" not in err
+
+
+def test_imu_and_odometry_are_heard_and_used(start, listener):
+    """A wearer at rest: a gyroscope that shows nothing and an odometry that stands still agree with the scans."""
+    scans, _ = scans_and_truth()
+    said = listener.collect(DiagnosticArray, "/diagnostics")
+    slam(start)
+    kinds = ((LaserScan, "scan"), (Imu, "imu"), (Odometry, "odom"))
+    scan_talker, imu_talker, odom_talker = (listener.node.create_publisher(kind, name, 100) for kind, name in kinds)
+    while not all(t.get_subscription_count() for t in (scan_talker, imu_talker, odom_talker)):
+        said.wait(len(said) + 1)
+    for scan in scans[:10]:
+        reading = Imu(header=convert.header("laser", scan.stamp_ns))
+        reading.linear_acceleration.z = 9.81
+        imu_talker.publish(reading)
+        odom_talker.publish(Odometry(header=convert.header("odom", scan.stamp_ns)))
+        scan_talker.publish(convert.to_laser_scan(scan, "laser"))
+    used = said.wait_for(lambda m: any(v.key == "imu_used" and v.value == "True" for v in m.status[0].values))
+    figures = {v.key: v.value for v in used.status[0].values}
+    assert float(figures["gyro_bias_deg_s"]) == pytest.approx(0.0, abs=1.0)
+    said.wait_for(lambda m: any(v.key == "odometry_used" and v.value == "True" for v in m.status[0].values))
 
 
 def test_two_wearables_in_one_house_do_not_meet(start, listener, tmp_path):
@@ -160,7 +223,8 @@ def test_two_wearables_in_one_house_do_not_meet(start, listener, tmp_path):
         assert node.returncode == 0, err
     # The first to make the store defines the frame of the house; the other map is in a frame of its own.
     frame = WalkStore.open(tmp_path / "walks").frame
-    assert {p.name for p in (tmp_path / "walks").glob("*.state")} == {f"{frame.partition('/')[0]}.map.state"}
+    kept = {p.name for p in (tmp_path / "walks").glob("*.state") if ".before" not in p.name}
+    assert kept == {f"{frame.partition('/')[0]}.map.state"}
     assert (len(poses["mary"]), len(poses["john"])) == (30, 20)
 
 

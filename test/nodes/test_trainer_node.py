@@ -64,6 +64,13 @@ def test_it_learns_at_start_again_with_new_walks_and_when_asked(start, listener,
     assert "Traceback" not in err
 
 
+def test_the_first_model_needs_only_the_walks_it_says_it_needs(start, listener, latched, tmp_path):
+    fill_store(tmp_path / "walks", walks(8))
+    models = listener.collect(String, "model", latched)
+    trainer(start, f"store:={tmp_path / 'walks'}", "min_new_walks:=100")
+    assert json.loads(models.wait(1)[0].data)["walks"] == 8
+
+
 def test_a_model_that_forecasts_new_walks_worse_is_not_used(tmp_path):
     """The model in use has seen many walks, the store holds two of them and new ones: two tell less than many."""
     model = tmp_path / "model.pt"
@@ -112,7 +119,7 @@ def test_without_a_store_it_says_so_and_goes_on(start, listener):
 
 @pytest.mark.parametrize(
     ("parameter", "value", "message"),
-    [("device", "cuda:99", "expected a CUDA device"), ("places", "/nowhere.yaml", "cannot read /nowhere.yaml")],
+    [("min_walks", 1, "min_walks"), ("places", "/nowhere.yaml", "cannot read /nowhere.yaml")],
 )
 def test_bad_input_is_refused_in_one_sentence(listener, parameter, value, message):
     with pytest.raises(SvfmError) as error:

@@ -1,12 +1,14 @@
 """Conversions between ROS messages and the types of ``svfm_ros.types``.
 
 Stamps become integer nanoseconds, orientations yaw, unknown map cells (-1) NaN. Large arrays are passed as
-``array.array``, which message classes take without a copy per element.
+``array.array``, which message classes take without a copy per element; long paths are serialised here, because an
+object for each of thousands of poses would block other threads.
 """
 
 import array
 import math
 from collections.abc import Sequence
+from functools import cache
 
 import numpy as np
 from builtin_interfaces.msg import Time
@@ -14,32 +16,44 @@ from geometry_msgs.msg import Pose, PoseStamped, PoseWithCovarianceStamped, Tran
 from nav_msgs.msg import OccupancyGrid as GridMessage
 from nav_msgs.msg import Odometry, Path
 from numpy.typing import NDArray
+from rclpy.serialization import deserialize_message
 from sensor_msgs.msg import LaserScan
 from std_msgs.msg import Header
 
 from svfm_ros.clock import NS_PER_S
 from svfm_ros.errors import DataError
+from svfm_ros.nodes.messages.serialised import CdrWriter
 from svfm_ros.types import OccupancyGrid, Pose2, Scan, Walk
 from svfm_ros.walks.walk_recorder import walk_id_of
 
 __all__ = [
+    "MAX_BEAMS",
+    "MAX_CELLS",
     "from_grid_message",
     "from_laser_scan",
     "from_path",
     "from_pose",
     "from_pose_with_covariance",
     "header",
+    "path_bytes",
+    "path_bytes_are_right",
     "stamp",
     "stamp_ns",
+    "thinned",
     "to_grid_message",
     "to_laser_scan",
     "to_odometry",
     "to_path",
+    "to_path_wire",
     "to_pose",
     "to_pose_stamped",
     "to_pose_with_covariance",
     "to_transform",
 ]
+
+MAX_BEAMS = 20_000
+MAX_CELLS = 50_000_000
+"""Larger messages are refused: whoever can publish must not be able to exhaust the memory of a node."""
 
 Array = NDArray[np.float64]
 
@@ -69,6 +83,8 @@ def header(frame: str, time_ns: int) -> Header:
 
 def from_laser_scan(message: LaserScan) -> Scan:
     """The scan; beams without an echo keep their value (NaN, inf or out of range)."""
+    if len(message.ranges) > MAX_BEAMS:
+        raise DataError(f"expected a LaserScan of at most {MAX_BEAMS} beams, got {len(message.ranges)}")
     ranges = np.array(message.ranges, dtype=np.float32)  # (N,)
     shape = (message.angle_min, message.angle_increment, message.range_min, message.range_max)
     if not len(ranges) or not all(map(math.isfinite, shape)) or message.angle_increment == 0.0:
@@ -183,6 +199,8 @@ def to_grid_message(grid: OccupancyGrid, frame: str, time_ns: int) -> GridMessag
 def from_grid_message(message: GridMessage) -> OccupancyGrid:
     """Occupancy in [0, 1]; cells below zero are NaN."""
     height, width = message.info.height, message.info.width
+    if len(message.data) > MAX_CELLS:
+        raise DataError(f"expected a map of at most {MAX_CELLS} cells, got {len(message.data)}")
     cells = np.frombuffer(array.array("b", message.data), dtype=np.int8)
     if len(cells) != height * width or not message.info.resolution > 0:
         raise DataError(
@@ -215,3 +233,69 @@ def from_path(message: Path, resident: str) -> Walk:
         raise DataError(f"expected a walk of two or more poses with increasing stamps, got {len(stamps_ns)} poses")
     poses = np.array([from_pose(p.pose).as_array() for p in message.poses])  # (T, 3)
     return Walk(walk_id_of(resident, int(stamps_ns[0])), resident, stamps_ns, poses)
+
+
+def to_path_wire(stamps_ns: NDArray[np.int64], poses: Array, frame: str, time_ns: int) -> bytes | Path:
+    """Argument for ``publish`` of poses ``(T, 3)``: serialised where the layout is as expected, else the message."""
+    if path_bytes_are_right():
+        return path_bytes(stamps_ns, poses, frame, time_ns)
+    return to_path(stamps_ns, poses, frame, time_ns)
+
+
+def thinned(stamps_ns: NDArray[np.int64], poses: Array, most: int) -> tuple[NDArray[np.int64], Array]:
+    """At most ``most`` poses, evenly chosen, with the first and the last."""
+    if len(stamps_ns) <= most:
+        return stamps_ns, poses
+    rows = np.linspace(0, len(stamps_ns) - 1, most).round().astype(int)
+    return stamps_ns[rows], poses[rows]
+
+
+def path_bytes(stamps_ns: NDArray[np.int64], poses: Array, frame: str, time_ns: int) -> bytes:
+    """The serialised Path."""
+    cdr = CdrWriter()
+    _header(cdr, time_ns, frame)
+    cdr.put("I", len(poses))
+    if len(poses):
+        values = np.zeros((len(poses), 7), dtype="<f8")  # position and quaternion
+        values[:, :2] = poses[:, :2]
+        values[:, 5], values[:, 6] = np.sin(poses[:, 2] / 2.0), np.cos(poses[:, 2] / 2.0)
+        # Only the first pose may start at an offset that is no multiple of eight.
+        _header(cdr, int(stamps_ns[0]), frame)
+        cdr.align(8)
+        cdr.raw(values[0].tobytes())
+        cdr.raw(_aligned_poses(stamps_ns[1:], values[1:], frame))
+    return cdr.finish()
+
+
+def _aligned_poses(stamps_ns: NDArray[np.int64], values: Array, frame: str) -> bytes:
+    """Poses that all start at a multiple of eight bytes."""
+    name = frame.encode() + b"\0"
+    head = 12 + len(name)
+    record = np.dtype(
+        {
+            "names": ["sec", "nanosec", "length", "name", "values"],
+            "formats": ["<i4", "<u4", "<u4", f"({len(name)},)u1", "(7,)<f8"],
+            "offsets": [0, 4, 8, 12, head + (-head % 8)],
+            "itemsize": head + (-head % 8) + 56,
+        }
+    )
+    records = np.zeros(len(values), dtype=record)
+    records["sec"], records["nanosec"] = stamps_ns // NS_PER_S, stamps_ns % NS_PER_S
+    records["length"], records["name"], records["values"] = len(name), np.frombuffer(name, dtype=np.uint8), values
+    return records.tobytes()
+
+
+def _header(cdr: CdrWriter, time_ns: int, frame: str) -> None:
+    cdr.put("iI", *divmod(int(time_ns), NS_PER_S))
+    cdr.text(frame)
+
+
+@cache
+def path_bytes_are_right() -> bool:
+    """Whether ROS deserialises ``path_bytes`` of a short path to that path."""
+    stamps_ns, poses = np.array([10**18, 10**18 + 5, 10**18 + 9]), np.arange(9.0).reshape(3, 3)
+    try:
+        read = deserialize_message(path_bytes(stamps_ns, poses, "map", 10**18), Path)
+    except Exception:  # another layout fails in unforeseen ways
+        return False
+    return bool(read == to_path(stamps_ns, poses, "map", 10**18))

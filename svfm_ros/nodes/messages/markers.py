@@ -1,8 +1,9 @@
-"""A forecast as markers: sampled paths, the places they end at, and one line of text beside the walker.
+"""A forecast as markers: sampled paths, the places they end at, and a sentence beside the walker.
 
-Paths have the colour of the place they end at, with the share of that place as opacity. Each place has an ellipse, a
-name and a percentage. Paths of the free walker, which follows no recorded habit, are grey. There is one LINE_LIST per
-place: few markers with many points. A what-if is dashed, in a namespace of its own, and names only what differs.
+Paths have the colour of the place they end at, with the share of that place as opacity. Each place has an ellipse, and
+above it a name and a percentage. Paths of the free walker, which follows no recorded habit, are grey. There is one
+LINE_LIST per place: few markers with many points. A what-if is dashed, in a namespace of its own, and names only what
+differs.
 """
 
 import math
@@ -33,6 +34,7 @@ _ELLIPSE_SIGMAS = 2.0
 _MIN_AXIS_M = 0.15
 _PATH_HEIGHT_M, _ELLIPSE_HEIGHT_M, _TEXT_HEIGHT_M = 0.05, 0.03, 0.3
 _LINE_SPACING = 1.6  # of texts, over their height
+_SMALL = 0.65  # height of small text, over that of the other
 _CHARACTER_WIDTH = 0.55  # over its height
 _CERTAINTY = ((0.9, "very likely"), (0.6, "likely"), (0.4, "maybe"))  # from a share of so much on
 _UNFAMILIAR = 0.5
@@ -67,11 +69,11 @@ def clear_shapes() -> list[Shape]:
 def path_shapes(
     forecast: Forecast, places: Places, style: MarkerStyle, compared: Forecast | None = None
 ) -> list[Shape]:
-    """Lines for each place and a line of text; replaces earlier markers.
+    """Lines for each place and a sentence, with figures in small below it; replaces earlier markers.
 
     A what-if has its text only where it differs from the ``compared`` live forecast.
     """
-    text = [] if compared is not None and not _differing(forecast, compared) else [_headline(forecast, style)]
+    text = [] if compared is not None and not _differing(forecast, compared) else _headline(forecast, style)
     return [*clear_shapes(), *_paths(forecast, places, style), *text]
 
 
@@ -166,24 +168,37 @@ def _rgb(places: Places, group: int) -> tuple[float, float, float]:
 # Text beside the walker
 
 
-def _headline(forecast: Forecast, style: MarkerStyle) -> Shape:
-    text = f"what if: {_sentence(forecast)}" if style.dashed else _sentence(forecast)
+def _headline(forecast: Forecast, style: MarkerStyle) -> list[Shape]:
+    """The forecast in words above the walker, a what-if above that; the figures of a live forecast in small below."""
     start = forecast.samples_xy[:, 0].mean(axis=0) if len(forecast.samples_xy) else np.zeros(2)
-    above_m = _LINE_SPACING * style.text_m * (2.3 if style.dashed else 1.0)  # the what-if above the live forecast
-    return _text(f"{style.namespace}/summary", 0, start + np.array([0.0, above_m]), text, style)
+    namespace = f"{style.namespace}/summary"
+    above_m = _LINE_SPACING * style.text_m
+    if style.dashed:
+        text = f"what if: {_sentence(forecast)}"
+        return [_text(namespace, 0, start + np.array([0.0, 3.3 * above_m]), text, style)]
+    said = [_text(namespace, 0, start + np.array([0.0, 1.5 * above_m]), _sentence(forecast), style)]
+    if forecast.known and forecast.entropy is not None:
+        figures = f"entropy {forecast.entropy:.2f} nats, {forecast.walks} walks"
+        small = replace(style, text_m=_SMALL * style.text_m)
+        said.append(_text(namespace, 1, start + np.array([0.0, 0.85 * above_m]), figures, small))
+    return said
 
 
 def _sentence(forecast: Forecast) -> str:
-    """The forecast in a few words: ``very likely: kitchen (12 walks)``."""
+    """The forecast in a few words: ``very likely: kitchen``."""
     if not forecast.known:
-        return f"unknown: {forecast.reason}" if forecast.reason else "unknown: no recorded walk came near here"
+        return f"unknown: {forecast.reason or 'no recorded walk came near here at about this hour'}"
     if forecast.unfamiliar >= _UNFAMILIAR:
-        return f"an unfamiliar walk ({forecast.unfamiliar:.0%})"
-    name, share = max(forecast.shares.items(), key=lambda item: item[1], default=("", 0.0))
+        return f"an unfamiliar walk ({_percent(forecast.unfamiliar)})"
+    likely = sorted(forecast.shares.items(), key=lambda item: -item[1])[:2]
     for least, words in _CERTAINTY:
-        if share >= least:
-            return f"{words}: {_readable(name)} ({forecast.walks} walks)"
-    return f"undecided ({forecast.walks} walks)"
+        if likely and likely[0][1] >= least:
+            return f"{words}: {_readable(likely[0][0])}"
+    return "undecided: " + " or ".join(_readable(name) for name, _ in likely) if likely else "undecided"
+
+
+def _percent(share: float) -> str:
+    return f"{100.0 * share:.0f} %"
 
 
 def _readable(name: str) -> str:
@@ -205,11 +220,12 @@ def _endpoints(forecast: Forecast, places: Places, style: MarkerStyle, named: se
         middle, axes, angle = _ellipse(here) if len(here) else _disc(places, index)
         if index >= 0:
             yield _ellipse_shape(index, middle, axes, angle, _rgb(places, index), share, style)
+            middle = middle + _beside(axes, angle, style)
         else:
             middle = here[np.argmin(np.linalg.norm(here - np.median(here, axis=0), axis=1))]  # one of the endpoints
-        labels.append((index, middle, f"{_readable(name)} {share:.0%}"))
+        labels.append((index, middle, f"{_readable(name)} {_percent(share)}"))
     for (index, _, text), xy in zip(labels, _apart([(at, text) for _, at, text in labels], style), strict=True):
-        small = style if index >= 0 else replace(style, text_m=0.7 * style.text_m)
+        small = style if index >= 0 else replace(style, text_m=_SMALL * style.text_m)
         yield _text(f"{style.namespace}/names", index + 2, xy, text, small)
 
 
@@ -229,14 +245,20 @@ def _ellipse_shape(
     return Shape(namespace, index + 2, Marker.CYLINDER, pose, _ELLIPSE_HEIGHT_M, scale, (*rgb, opacity))
 
 
+def _beside(axes: tuple[float, float], angle: float, style: MarkerStyle) -> Array:
+    """From the middle of an ellipse to where its name stands: above it, or below it for a what-if."""
+    half_m = 0.5 * math.hypot(axes[0] * math.sin(angle), axes[1] * math.cos(angle))
+    return np.array([0.0, (half_m + 0.7 * style.text_m) * (-1.0 if style.dashed else 1.0)])
+
+
 def _apart(labels: list[tuple[Array, str]], style: MarkerStyle) -> list[Array]:
-    """Positions of texts, moved up until none covers an earlier one; those of a what-if start below the place."""
-    below = np.array([0.0, -_LINE_SPACING * style.text_m if style.dashed else 0.0])
+    """Positions of texts, moved up (down for a what-if) until none covers an earlier one."""
+    step = np.array([0.0, -style.text_m if style.dashed else style.text_m])
     placed: list[tuple[Array, str]] = []
     for at, text in labels:
-        xy = np.asarray(at + below, dtype=float)
+        xy = np.asarray(at, dtype=float)
         while any(_overlap(xy, text, other, words, style.text_m) for other, words in placed):
-            xy = xy + np.array([0.0, style.text_m])
+            xy = xy + step
         placed.append((xy, text))
     return [xy for xy, _ in placed]
 

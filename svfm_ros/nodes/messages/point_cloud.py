@@ -13,10 +13,11 @@ from svfm_ros.errors import DataError
 from svfm_ros.nodes.messages.convert import stamp_ns
 from svfm_ros.types import Scan
 
-__all__ = ["from_point_cloud", "read_xyz"]
+__all__ = ["MAX_CLOUD_BYTES", "from_point_cloud", "read_xyz"]
 
 Array = NDArray[np.float64]
 
+MAX_CLOUD_BYTES = 64_000_000
 _TYPES = {
     PointField.INT8: "i1",
     PointField.UINT8: "u1",
@@ -49,6 +50,8 @@ def from_point_cloud(
 
 def read_xyz(message: PointCloud2) -> Array:
     """Points ``(N, 3)`` in metres without NaN; z is 0 where the cloud has none."""
+    if len(message.data) > MAX_CLOUD_BYTES:
+        raise DataError(f"expected a PointCloud2 of at most {MAX_CLOUD_BYTES} bytes, got {len(message.data)}")
     names = {f.name for f in message.fields}
     if not {"x", "y"} <= names:
         raise DataError(f"expected a PointCloud2 with fields x and y, got {', '.join(sorted(names)) or 'none'}")

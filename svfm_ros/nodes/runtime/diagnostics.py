@@ -38,7 +38,10 @@ def worst(*conditions: tuple[bool, int, str]) -> tuple[int, str]:
 
 
 class Diagnostics:
-    """Publishes ``health()`` once a second by the steady clock, also while simulated time stands still."""
+    """Publishes ``health()`` once a second by the steady clock, also while simulated time stands still.
+
+    Made in a node's ``activate``: a node that is not active publishes nothing.
+    """
 
     def __init__(self, node: Node, subject: str, health: Callable[[], Health]) -> None:
         self._node = node

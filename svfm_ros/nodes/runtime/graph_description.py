@@ -6,29 +6,32 @@ imported here, so that both can check arguments before they start anything.
 
 import os
 import re
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from svfm_ros.config.node_config import NODE_CONFIGS, SimNodeConfig, SlamNodeConfig
+from svfm_ros.atomic_files import check_output_folder, check_regular, read_yaml
+from svfm_ros.config.node_config import NODE_CONFIGS, SimNodeConfig, SlamNodeConfig, WebNodeConfig
 from svfm_ros.errors import UsageError
 from svfm_ros.installed_files import share_file
+from svfm_ros.nodes.runtime.launch_arguments import ARGUMENTS
 from svfm_ros.pipeline.live.state_folder import default_store
+from svfm_ros.walks.places import places_file
+from svfm_ros.web.page_address import free_port, page_address, page_token
 
 __all__ = [
-    "ARGUMENTS",
     "FINAL_CODES",
     "NETWORK_VARIABLE",
     "NETWORK_VARIABLES",
     "RESPAWN_S",
     "UNUSABLE",
-    "Argument",
+    "WEB_TOKEN_VARIABLE",
     "GraphPlan",
     "NodePlan",
     "has_screen",
+    "loopback_environment",
     "make_plan",
-    "parse_pairs",
 ]
 
 UNUSABLE = 2
@@ -36,6 +39,8 @@ UNUSABLE = 2
 FINAL_CODES = frozenset({0, UNUSABLE})
 """Exit codes after which a node is not started again."""
 RESPAWN_S = 0.25
+WEB_TOKEN_VARIABLE = "SVFM_WEB_TOKEN"
+"""Environment variable with the token of the live page: it stays the same when its node is started again."""
 NETWORK_VARIABLE = "ROS_AUTOMATIC_DISCOVERY_RANGE"
 NETWORK_VARIABLES = (
     NETWORK_VARIABLE,
@@ -47,89 +52,10 @@ NETWORK_VARIABLES = (
 )
 """Environment variables that configure the network of ROS; where one is set it is respected."""
 
+_PROFILE_VARIABLE = "FASTRTPS_DEFAULT_PROFILES_FILE"
+_TOPIC = "[~/]?[A-Za-z_][A-Za-z0-9_]*(/[A-Za-z_][A-Za-z0-9_]*)*"
 _FRAMES = ("map_frame", "odom_frame", "base_frame")
 
-
-def _flag(text: str) -> bool:
-    if text.lower() in ("true", "1", "yes", "on"):
-        return True
-    if text.lower() in ("false", "0", "no", "off"):
-        return False
-    raise ValueError("true or false")
-
-
-def _number(text: str) -> float:
-    try:
-        return float(text)
-    except ValueError:
-        raise ValueError("a number") from None
-
-
-def _path(text: str) -> str:
-    """An absolute path, because nodes may run in another folder."""
-    return str(Path(text).expanduser().absolute())
-
-
-def _names(text: str) -> list[str]:
-    return [name.strip() for name in text.split(",") if name.strip()]
-
-
-def _network(text: str) -> str:
-    if text not in ("local", "lan"):
-        raise ValueError("local or lan")
-    return text
-
-
-def _name(text: str) -> str:
-    """A ROS namespace without outer slashes."""
-    name = text.strip("/")
-    if not all(re.fullmatch("[A-Za-z_][A-Za-z0-9_]*", part) for part in name.split("/")) or "__" in name:
-        raise ValueError("a ROS name of letters, digits and single underscores that begins with a letter")
-    return name
-
-
-@dataclass(frozen=True, slots=True)
-class Argument:
-    """One argument of the launch file and of ``svfm run``; an empty text means not given."""
-
-    name: str
-    help: str
-    parse: Callable[[str], Any] = str
-    default: str = ""
-
-    def value(self, text: str) -> Any:
-        """The parsed text; ``None`` where it is empty."""
-        try:
-            return self.parse(text) if text else None
-        except ValueError as error:
-            raise UsageError(f"{self.name}: expected {error}, got {text!r}") from error
-
-
-ARGUMENTS = (
-    Argument("bag", "replay this bag: a rosbag2 folder, an .mcap or a .db3 file", _path),
-    Argument("rate", "times faster than real time, for a bag and for the simulated house (1)", _number),
-    Argument("loop", "true: start the bag again at its end", _flag),
-    Argument("start", "start at so many seconds into the bag (0)", _number),
-    Argument("topics", "topics of the bag to replay, separated by commas, or all (the inputs)", _names),
-    Argument("end_with_bag", "true: end everything when the bag has ended", _flag, "false"),
-    Argument("live", "true: a LiDAR driver publishes scan; false and no bag: a house is simulated", _flag, "false"),
-    Argument("scan", "topic of the scans: LaserScan", default="scan"),
-    Argument("map", "a map for localisation, map_server YAML; without it a map is made", _path),
-    Argument("store", "folder of walks, map and model (a folder in ~/.local/state/svfm_ros)", _path),
-    Argument("model", "file of the model: read at start, replaced by a better one (model.pt in the store)", _path),
-    Argument(
-        "places", "places.yaml with the places of the house, in the frame of its map; without it they are found", _path
-    ),
-    Argument("device", "where the model runs: auto, cpu or cuda:N (auto)"),
-    Argument("resident", "whose walks these are"),
-    Argument("what_if_hour", "also forecast as if it were this hour, 0 to 24", _number),
-    Argument("params_file", "parameters of the nodes; arguments win over it (config/svfm.yaml)", _path),
-    Argument("namespace", "prefix of all nodes, topics and frames: one per wearable", _name),
-    Argument("network", "local: this machine only; lan: also other machines", _network, "local"),
-    Argument("use_sim_time", "true or false; left out: true for a bag and for the simulated house", _flag),
-    Argument("rviz", "true: open RViz where there is a screen", _flag, "true"),
-    Argument("record", "also record all topics into this new bag", _path),
-)
 
 # Parameters that an argument sets when it is given.
 _SETS = {
@@ -142,8 +68,9 @@ _SETS = {
     "store": ("slam_node.store", "trainer_node.store"),
     "model": ("trainer_node.model", "forecast_node.model"),
     "places": ("trainer_node.places", "forecast_node.places"),
-    "device": ("trainer_node.device", "forecast_node.device"),
-    "resident": ("slam_node.resident", "trainer_node.resident"),
+    "device": ("forecast_node.device",),
+    "resident": ("slam_node.resident", "forecast_node.resident"),
+    "time_zone": ("trainer_node.windows.time_zone", "web_node.time_zone"),
     "what_if_hour": ("forecast_node.what_if_hour",),
 }
 
@@ -166,10 +93,13 @@ class GraphPlan:
     params_file: Path
     rviz: bool
     rviz_config: Path
+    given_map: str  # map_server YAML, or empty
     fixed_frame: str
     record: Path | None
     use_sim_time: bool
     end_with_bag: bool
+    time_zone: str = WebNodeConfig().time_zone  # of the printed hours
+    remappings: tuple[tuple[str, str], ...] = ()  # of all programs
     environment: Mapping[str, str] = field(default_factory=dict)  # to set before ROS is initialised
     notes: tuple[str, ...] = ()  # lines to print at start
 
@@ -177,17 +107,6 @@ class GraphPlan:
 def has_screen() -> bool:
     """Whether a window can be opened."""
     return bool(os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY"))
-
-
-def parse_pairs(pairs: Iterable[str]) -> dict[str, str]:
-    """Texts by name from ``bag:=walks rate:=2``."""
-    texts: dict[str, str] = {}
-    for pair in pairs:
-        name, assigned, text = pair.partition(":=")
-        if not assigned:
-            raise UsageError(f"expected NAME:=VALUE, got {pair!r}")
-        texts[name] = text
-    return texts
 
 
 def make_plan(texts: Mapping[str, str]) -> GraphPlan:
@@ -203,23 +122,64 @@ def make_plan(texts: Mapping[str, str]) -> GraphPlan:
         values["store"] = str(
             default_store("walks" if values["live"] else "replayed" if values["bag"] else "simulated")
         )
+    if values["map"] and not values["places"] and (beside := places_file(None, Path(values["map"]))):
+        values["places"] = str(beside)
     network, environment = _network_of(values)
     sim_time = values["use_sim_time"] if values["use_sim_time"] is not None else not values["live"]
     frames = _frames(values)
     names = (*_source(values), "slam_node", "trainer_node", "forecast_node")
+    page = _live_page(values)
     return GraphPlan(
-        nodes=tuple(_node(name, values, frames, sim_time) for name in names),
+        nodes=(*(_node(name, values, frames, sim_time) for name in names), *_web_node(page, values, frames, sim_time)),
         namespace=_namespace(values),
         params_file=_params_file(values),
         rviz=values["rviz"],
         rviz_config=share_file("config/forecast.rviz"),
+        given_map=values["map"] or "",
         fixed_frame=frames["map_frame"],
         record=_record(values),
         use_sim_time=sim_time,
         end_with_bag=values["end_with_bag"],
-        environment=environment,
-        notes=(*([f"walks, map and model are kept in {values['store']}"] if values["store"] else []), network),
+        time_zone=values["time_zone"] or WebNodeConfig().time_zone,
+        remappings=_clock_of(values, sim_time),
+        environment={**environment, **({WEB_TOKEN_VARIABLE: page.token} if page and page.token else {})},
+        notes=(
+            *([f"live page: {page.address}"] if page else []),
+            *([f"walks, map and model are kept in {values['store']}"] if values["store"] else []),
+            network,
+        ),
     )
+
+
+@dataclass(frozen=True, slots=True)
+class _LivePage:
+    """Where the live page is served."""
+
+    host: str
+    port: int
+    token: str
+
+    @property
+    def address(self) -> str:
+        return page_address(self.host, self.port, self.token)
+
+
+def _live_page(values: Mapping[str, Any]) -> _LivePage | None:
+    """The live page at the wanted port, or at the first free one; None where it is turned off."""
+    if values["web"] is False:
+        return None
+    host = values["web_host"] or WebNodeConfig().host
+    port = free_port(host, WebNodeConfig().port) if values["web"] is True else values["web"]
+    return _LivePage(host, port, page_token(host))
+
+
+def _web_node(
+    page: _LivePage | None, values: Mapping[str, Any], frames: Mapping[str, str], sim_time: bool
+) -> tuple[NodePlan, ...]:
+    if page is None:
+        return ()
+    node = _node("web_node", values, frames, sim_time)
+    return (replace(node, parameters={**node.parameters, "host": page.host, "port": page.port}),)
 
 
 def _network_of(values: Mapping[str, Any]) -> tuple[str, dict[str, str]]:
@@ -234,17 +194,42 @@ def _network_of(values: Mapping[str, Any]) -> tuple[str, dict[str, str]]:
         }
     peers = os.environ.get("ROS_STATIC_PEERS")
     who = f"this machine and ROS_STATIC_PEERS={peers}" if peers else "this machine only"
-    return f"network: {who} (network:=lan opens it)", {NETWORK_VARIABLE: "LOCALHOST"}
+    return f"network: {who} (network:=lan opens it)", loopback_environment()
+
+
+def loopback_environment() -> dict[str, str]:
+    """Variables that keep ROS on the loopback interface; none where the environment configures the network already.
+
+    The discovery range alone does not: Fast DDS listens on all interfaces and answers a machine that names us as a
+    static peer.
+    """
+    if any(os.environ.get(name) for name in NETWORK_VARIABLES):
+        return {}
+    if os.environ.get("ROS_STATIC_PEERS"):
+        return {NETWORK_VARIABLE: "LOCALHOST"}
+    return {NETWORK_VARIABLE: "LOCALHOST", _PROFILE_VARIABLE: str(share_file("config/loopback.xml"))}
 
 
 def _node(name: str, values: Mapping[str, Any], frames: Mapping[str, str], sim_time: bool) -> NodePlan:
     parameters = {"use_sim_time": sim_time, **_frames_of(name, frames), **_given(name, values)}
+    if not values["autostart"]:
+        parameters["autostart"] = False
     if name == "player":  # wait for the subscriber, or the first scans are lost
         parameters |= {"wait_for": [values["scan"]], "wait_for_node": "slam_node"}
-    remappings = (("scan", values["scan"]),) if name == "slam_node" and values["scan"] != "scan" else ()
+        if values["store"]:
+            wearer = values["namespace"].replace("/", "-") + "." if values["namespace"] else ""
+            parameters["position"] = str(Path(values["store"]) / f"{wearer}player.position")
+    scan = (("scan", str(values["scan"])),) if name in ("slam_node", "web_node") and values["scan"] != "scan" else ()
+    remappings = (*scan, *_clock_of(values, sim_time))
     if name == "forecast_node" and (folder := _model_folder(values)):
         parameters["model_folder"] = folder
     return NodePlan(name, parameters, remappings)
+
+
+def _clock_of(values: Mapping[str, Any], sim_time: bool) -> tuple[tuple[str, str], ...]:
+    """Each wearable that is replayed or simulated has a clock of its own."""
+    own = sim_time and not values["live"] and values["namespace"]
+    return (("/clock", f"{_namespace(values)}/clock"),) if own else ()
 
 
 def _refuse_contradictions(values: Mapping[str, Any]) -> None:
@@ -262,6 +247,14 @@ def _refuse_wrong_values(values: Mapping[str, Any]) -> None:
         raise UsageError(f"bag: expected a bag, but {values['bag']} does not exist")
     if values["store"] and Path(values["store"]).is_file():
         raise UsageError(f"store: expected a folder, got the file {values['store']}")
+    for name in ("map", "places"):
+        if values[name]:
+            check_regular(Path(values[name]))
+    for name in ("bag", "model"):  # a bag may be a folder, a model may be made later
+        if values[name] and Path(values[name]).exists() and not (name == "bag" and Path(values[name]).is_dir()):
+            check_regular(Path(values[name]))
+    if not re.fullmatch(_TOPIC, values["scan"] or ""):
+        raise UsageError(f"scan: expected the name of a topic, got {values['scan']!r}")
     hour = values["what_if_hour"]
     if hour is not None and not 0.0 <= hour <= 24.0:
         raise UsageError(f"what_if_hour: expected 0 to 24, got {hour:g}")
@@ -307,9 +300,19 @@ def _params_file(values: Mapping[str, Any]) -> Path:
     if not values["params_file"]:
         return share_file("config/svfm.yaml")
     path = Path(values["params_file"])
-    if not os.access(path, os.R_OK):
-        raise UsageError(f"params_file: expected a YAML file that can be read, got {path}")
+    if not _are_parameters(read_yaml(path, "a file of parameters")):
+        raise UsageError(f"params_file: expected NODE: {{ros__parameters: ...}} in {path}, got something else")
     return path
+
+
+def _are_parameters(sheet: Any) -> bool:
+    """Whether rcl can read it: nodes, also below namespaces, with a mapping ``ros__parameters`` each."""
+    if not isinstance(sheet, dict) or not sheet:
+        return False
+    return all(
+        isinstance(inside, dict) if name == "ros__parameters" else _are_parameters(inside)
+        for name, inside in sheet.items()
+    )
 
 
 def _record(values: Mapping[str, Any]) -> Path | None:
@@ -318,4 +321,5 @@ def _record(values: Mapping[str, Any]) -> Path | None:
     path = Path(values["record"])
     if path.exists():
         raise UsageError(f"record: expected the name of a new bag, but {path} exists")
+    check_output_folder(path)
     return path

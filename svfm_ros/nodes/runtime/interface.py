@@ -6,7 +6,7 @@ docs/reference.md is generated from it, and a test compares it with the running 
 from dataclasses import dataclass
 from typing import Literal
 
-__all__ = ["SERVICES", "TOPICS", "Service", "Topic"]
+__all__ = ["LIFECYCLE_SERVICES", "PARAMETER_SERVICES", "SERVICES", "TOPICS", "TRANSITIONS", "Service", "Topic"]
 
 _FORECAST = (
     (
@@ -69,6 +69,15 @@ TOPICS = (
         "sensor_msgs/msg/PointCloud2",
         "or point clouds, of which a horizontal slice is used",
     ),
+    Topic(
+        "slam_node",
+        "in",
+        "initialpose",
+        "geometry_msgs/msg/PoseWithCovarianceStamped",
+        "where the wearer is on a given map, for example from RViz: tried first",
+    ),
+    Topic("slam_node", "in", "imu", "sensor_msgs/msg/Imu", "turns and tilt of the LiDAR, as a hint; not needed"),
+    Topic("slam_node", "in", "odom", "nav_msgs/msg/Odometry", "dead reckoning of the wearer, as a hint; not needed"),
     Topic("slam_node", "out", "map", "nav_msgs/msg/OccupancyGrid", "the map, at most every map_period_s", True),
     Topic(
         "slam_node", "out", "pose", "geometry_msgs/msg/PoseWithCovarianceStamped", "pose of the wearer for each scan"
@@ -104,11 +113,28 @@ TOPICS = (
     *(_topic("forecast/what_if", name, kind, f"{name} as if it were what_if_hour") for name, kind, _ in _FORECAST),
     Topic("sim_node", "out", "scan", "sensor_msgs/msg/LaserScan", "scans of the simulated LiDAR"),
     Topic("sim_node", "out", "ground_truth/pose", "geometry_msgs/msg/PoseStamped", "true pose of the simulated wearer"),
+    Topic("sim_node", "out", "imu", "sensor_msgs/msg/Imu", "simulated IMU, with sim.imu.enabled"),
+    Topic("sim_node", "out", "odom", "nav_msgs/msg/Odometry", "simulated dead reckoning, with sim.odometry.enabled"),
     Topic("sim_node", "out", "/clock", "rosgraph_msgs/msg/Clock", "simulated time"),
     Topic("player", "out", "/clock", "rosgraph_msgs/msg/Clock", "time of the recording, beside the topics of the bag"),
+    Topic("web_node", "in", "map", "nav_msgs/msg/OccupancyGrid", "to draw"),
+    Topic("web_node", "in", "scan", "sensor_msgs/msg/LaserScan", "to draw"),
+    Topic("web_node", "in", "pose", "geometry_msgs/msg/PoseWithCovarianceStamped", "to draw"),
+    Topic("web_node", "in", "walk", "nav_msgs/msg/Path", "to draw"),
+    Topic("web_node", "in", "forecast/samples", "sensor_msgs/msg/PointCloud2", "to draw"),
+    Topic("web_node", "in", "forecast/density", "nav_msgs/msg/OccupancyGrid", "to draw"),
+    Topic("web_node", "in", "forecast/summary", "std_msgs/msg/String", "to draw"),
+    Topic("web_node", "in", "forecast/what_if/samples", "sensor_msgs/msg/PointCloud2", "to draw"),
+    Topic("web_node", "in", "forecast/what_if/summary", "std_msgs/msg/String", "to draw"),
+    Topic(
+        "web_node", "in", "/diagnostics", "diagnostic_msgs/msg/DiagnosticArray", "of the other nodes, to show in words"
+    ),
+    Topic("web_node", "out", "/diagnostics", "diagnostic_msgs/msg/DiagnosticArray", "open pages"),
     Topic("slam_node", "out", "/diagnostics", "diagnostic_msgs/msg/DiagnosticArray", "rates, latency, losses, walks"),
     Topic("trainer_node", "out", "/diagnostics", "diagnostic_msgs/msg/DiagnosticArray", "walks, losses, the model"),
     Topic("forecast_node", "out", "/diagnostics", "diagnostic_msgs/msg/DiagnosticArray", "rate, latency, the model"),
+    Topic("sim_node", "out", "/diagnostics", "diagnostic_msgs/msg/DiagnosticArray", "position, rate, whether paused"),
+    Topic("player", "out", "/diagnostics", "diagnostic_msgs/msg/DiagnosticArray", "position, rate, whether paused"),
 )
 """Relative names follow the namespace and can be remapped; names with a slash are global."""
 
@@ -120,4 +146,28 @@ SERVICES = (
     ),
     Service("trainer_node", "train_now", "std_srvs/srv/Trigger", "train without waiting for new walks"),
     Service("player", "pause", "std_srvs/srv/SetBool", "true: pause the replay; false: resume"),
+    Service("sim_node", "pause", "std_srvs/srv/SetBool", "true: pause the simulation; false: resume"),
 )
+
+TRANSITIONS = "transition_event"
+"""Topic of every node, below its name, with each change of its state: lifecycle_msgs/msg/TransitionEvent."""
+
+LIFECYCLE_SERVICES = {
+    "change_state": "lifecycle_msgs/srv/ChangeState",
+    "get_state": "lifecycle_msgs/srv/GetState",
+    "get_available_states": "lifecycle_msgs/srv/GetAvailableStates",
+    "get_available_transitions": "lifecycle_msgs/srv/GetAvailableTransitions",
+    "get_transition_graph": "lifecycle_msgs/srv/GetAvailableTransitions",
+}
+"""Services of every node, below its name, for lifecycle managers."""
+
+PARAMETER_SERVICES = (
+    "describe_parameters",
+    "get_parameter_types",
+    "get_parameters",
+    "get_type_description",
+    "list_parameters",
+    "set_parameters",
+    "set_parameters_atomically",
+)
+"""Services that rclpy gives every node."""

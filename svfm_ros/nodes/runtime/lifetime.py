@@ -20,10 +20,10 @@ from rclpy.executors import ExternalShutdownException, ShutdownException, Single
 
 from svfm_ros.errors import SvfmError, UsageError
 from svfm_ros.nodes.runtime.configured_node import ConfiguredNode
-from svfm_ros.nodes.runtime.graph_description import NETWORK_VARIABLE, NETWORK_VARIABLES, UNUSABLE
+from svfm_ros.nodes.runtime.graph_description import UNUSABLE, loopback_environment
 from svfm_ros.pipeline.live.process_control import StopSignals, end_with_parent, return_freed_memory
 
-__all__ = ["loopback_environment", "print_line", "ros_context", "run_node", "spin"]
+__all__ = ["print_line", "ros_context", "run_node", "spin"]
 
 _SPIN_S = 0.5
 _SWITCH_S = 0.001  # between Python threads, instead of 5 ms: drawing and writing must not delay callbacks
@@ -52,6 +52,7 @@ def ros_context(args: Sequence[str] | None = None) -> Iterator[StopSignals]:
     SIGINT and SIGTERM shut the context down, which ends every spin. Until ``started`` is called on the yielded object
     they also interrupt the main thread, because making a node may take long.
     """
+    os.umask(0o077)  # what nodes write tells where a person walks
     os.environ.update(loopback_environment())
     sys.setswitchinterval(_SWITCH_S)
     stop = StopSignals()
@@ -73,12 +74,6 @@ def ros_context(args: Sequence[str] | None = None) -> Iterator[StopSignals]:
         # Another signal during the exit must not look like a crash.
         for number, handler in before.items():
             signal.signal(number, signal.SIG_IGN if stop.number else handler)
-
-
-def loopback_environment() -> dict[str, str]:
-    """Variables that keep ROS on the loopback interface; none where the environment configures the network already."""
-    configured = any(os.environ.get(name) for name in NETWORK_VARIABLES)
-    return {} if configured else {NETWORK_VARIABLE: "LOCALHOST"}
 
 
 def _init(args: Sequence[str] | None) -> None:

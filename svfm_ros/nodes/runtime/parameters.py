@@ -41,8 +41,8 @@ _ARRAYS = {
 _NONE = {float: math.nan, int: -1, str: ""}
 _MAX_INT = 2**63 - 1
 _MAX_FLOAT = 1.7e308
-# Parameters that rclpy declares for every node.
-_COMMON = ("use_sim_time", "start_type_description_service")
+# Parameters of every node, declared elsewhere.
+_COMMON = ("use_sim_time", "start_type_description_service", "autostart")
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,11 +1,14 @@
-"""Clock of a recording or a simulation: waits until a stamp is due and publishes ``/clock``."""
+"""Clock of a recording or a simulation: waits until a stamp is due, publishes ``/clock`` and can be paused."""
 
 from collections.abc import Callable
 
 from rclpy.node import Node
 from rosgraph_msgs.msg import Clock
+from std_srvs.srv import SetBool
 
+from svfm_ros.clock import NS_PER_S
 from svfm_ros.nodes.messages import convert
+from svfm_ros.nodes.runtime.diagnostics import Diagnostics, Health
 from svfm_ros.pipeline.live.pacing import Pacer
 
 __all__ = ["CLOCK_TOPIC", "SimClock"]
@@ -16,7 +19,8 @@ CLOCK_TOPIC = "/clock"
 class SimClock:
     """Publishes ``/clock`` at ``tick_hz()`` during ``wait_until``, and at every stamp that becomes due.
 
-    Only one thread may wait; the pacer can be paused, stopped and changed from any thread.
+    The service ``~/pause`` pauses and resumes; position, rate and pause are published as diagnostics. Only one thread
+    may wait; the pacer can be paused, stopped and changed from any thread.
     """
 
     def __init__(self, node: Node, pacer: Pacer, tick_hz: Callable[[], float], published: bool) -> None:
@@ -24,6 +28,13 @@ class SimClock:
         self._tick_hz = tick_hz
         self._publisher = node.create_publisher(Clock, CLOCK_TOPIC, 10) if published else None
         self._last_ns = 0
+        self._begin_ns = self._end_ns = 0
+        node.create_service(SetBool, "~/pause", self._pause)
+        Diagnostics(node, "clock", self._health)
+
+    def set_span(self, begin_ns: int, end_ns: int) -> None:
+        """Set begin and end of the recording or simulation, from which the position is counted."""
+        self._begin_ns, self._end_ns = begin_ns, end_ns
 
     def restart(self, start_ns: int) -> None:
         """Set the time, which may go back."""
@@ -44,3 +55,19 @@ class SimClock:
         if self._publisher is not None and time_ns >= self._last_ns:
             self._last_ns = time_ns
             self._publisher.publish(Clock(clock=convert.stamp(time_ns)))
+
+    def _pause(self, request: SetBool.Request, response: SetBool.Response) -> SetBool.Response:
+        self.pacer.pause(request.data)
+        response.success, response.message = True, "paused" if request.data else "resumed"
+        return response
+
+    def _health(self) -> Health:
+        length_s = (self._end_ns - self._begin_ns) / NS_PER_S
+        position_s = (self.pacer.recorded_now_ns() - self._begin_ns) / NS_PER_S
+        figures = {
+            "position_s": round(min(max(position_s, 0.0), length_s), 1),
+            "length_s": round(length_s, 1),
+            "rate": self.pacer.rate,
+            "paused": self.pacer.paused,
+        }
+        return Health(reason="paused" if self.pacer.paused else "running", figures=figures)

@@ -6,7 +6,6 @@ again. Where the input of a node is not usable, all nodes end with exit code 2 a
 
 import contextlib
 import gc
-import importlib
 import os
 import shutil
 import signal
@@ -18,13 +17,17 @@ from collections.abc import Iterator
 from typing import Any
 
 from rclpy.executors import ExternalShutdownException
+from rclpy.logging import LoggingSeverity, set_logger_level
 from rclpy.parameter import Parameter
 from rclpy.utilities import get_default_context
 
-from svfm_ros.errors import SvfmError, UsageError
+from svfm_ros.errors import SvfmError
 from svfm_ros.nodes.runtime.configured_node import ConfiguredNode
 from svfm_ros.nodes.runtime.graph_description import RESPAWN_S, UNUSABLE, GraphPlan, NodePlan, has_screen
 from svfm_ros.nodes.runtime.lifetime import print_line, ros_context, spin
+from svfm_ros.nodes.runtime.run_narrator import StatusOutput, narrated
+from svfm_ros.nodes.runtime.rviz_view import fitted_config
+from svfm_ros.nodes.start import node_module
 
 __all__ = ["run_graph"]
 
@@ -32,21 +35,21 @@ _CHECK_S = 0.2
 _JOIN_S = 10.0
 
 
-def run_graph(plan: GraphPlan) -> int:
+def run_graph(plan: GraphPlan, output: StatusOutput | None = None) -> int:
     """Run all nodes until interrupted, one finds its input not usable, or the bag ends with ``end_with_bag``.
 
-    Returns the exit code.
+    ``output`` is told in words what happens; the nodes then log only warnings and errors. Returns the exit code.
     """
     for line in plan.notes:
         print_line(line)
     os.environ.update(plan.environment)
-    with ros_context([]) as stop, _rviz(plan):
+    with ros_context([]) as stop, _rviz(plan), narrated(plan.namespace, output, plan.time_zone):
         recorder = (
-            [NodePlan("bag_recorder", {"bag": str(plan.record), "use_sim_time": plan.use_sim_time})]
+            [NodePlan("bag_recorder", {"bag": str(plan.record), "use_sim_time": plan.use_sim_time}, plan.remappings)]
             if plan.record
             else []
         )
-        hosts = [_NodeThread(plan, node) for node in (*recorder, *plan.nodes)]
+        hosts = [_NodeThread(plan, node, quiet=output is not None) for node in (*recorder, *plan.nodes)]
         stop.started()
         _wait(plan, hosts)
         get_default_context().try_shutdown()
@@ -71,10 +74,10 @@ class _NodeThread:
 
     _making = threading.Lock()  # rclpy's Node constructor is not thread-safe
 
-    def __init__(self, graph: GraphPlan, plan: NodePlan) -> None:
+    def __init__(self, graph: GraphPlan, plan: NodePlan, quiet: bool = False) -> None:
         self.plan = plan
         self.code = 0  # exit code
-        self._graph = graph
+        self._graph, self._quiet = graph, quiet
         self.thread = threading.Thread(target=self._run, name=plan.name, daemon=True)
         self.thread.start()
 
@@ -98,12 +101,12 @@ class _NodeThread:
                 time.sleep(RESPAWN_S)
 
     def _make(self) -> ConfiguredNode[Any]:
-        try:
-            module = importlib.import_module(f"svfm_ros.nodes.{self.plan.name}")
-        except ImportError as error:
-            raise UsageError(f"cannot be loaded: {error}") from error
+        module = node_module(self.plan.name)
         remappings = [word for old, new in self.plan.remappings for word in ("-r", f"{old}:={new}")]
         with self._making:
+            if self._quiet:
+                name = f"{self._graph.namespace.strip('/').replace('/', '.')}.{self.plan.name}".lstrip(".")
+                set_logger_level(name, LoggingSeverity.WARN)
             made: ConfiguredNode[Any] = module.make(
                 namespace=self._graph.namespace or None,
                 cli_args=["--ros-args", "--params-file", str(self._graph.params_file), *remappings],
@@ -122,7 +125,7 @@ def _rviz(plan: GraphPlan) -> Iterator[None]:
             print_line("RViz is not opened: " + ("there is no screen" if program else "rviz2 is not installed"))
         yield
         return
-    window = subprocess.Popen([program, "-d", str(plan.rviz_config), "-f", plan.fixed_frame, *_ros_arguments(plan)])
+    window = subprocess.Popen([program, "-d", str(fitted_config(plan)), "-f", plan.fixed_frame, *_ros_arguments(plan)])
     try:
         yield
     finally:
@@ -133,4 +136,5 @@ def _rviz(plan: GraphPlan) -> Iterator[None]:
 
 def _ros_arguments(plan: GraphPlan) -> list[str]:
     namespace = ["-r", f"__ns:={plan.namespace}"] if plan.namespace else []
-    return ["--ros-args", *namespace, "-p", f"use_sim_time:={str(plan.use_sim_time).lower()}"]
+    remappings = [word for old, new in plan.remappings for word in ("-r", f"{old}:={new}")]
+    return ["--ros-args", *namespace, *remappings, "-p", f"use_sim_time:={str(plan.use_sim_time).lower()}"]

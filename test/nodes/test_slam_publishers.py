@@ -5,7 +5,7 @@ import pytest
 
 from svfm_ros import geometry
 from svfm_ros.nodes.messages.convert import from_pose, stamp_ns, to_pose
-from svfm_ros.nodes.messages.transforms import TransformPublisher
+from svfm_ros.nodes.slam_publishers import TransformPublisher
 from svfm_ros.types import Pose2
 
 TFMessage = pytest.importorskip("tf2_msgs.msg", reason="tf2_msgs is not installed").TFMessage

@@ -1,0 +1,163 @@
+"""The live page of a running node, on real DDS and in a real browser: moving, asking, and back after a kill."""
+
+import json
+import signal
+import threading
+
+import numpy as np
+import pytest
+from browser import Browser, needs_browser
+from rcl_interfaces.msg import SetParametersResult
+from sensor_msgs.msg import LaserScan, PointCloud2
+from std_msgs.msg import String
+from std_srvs.srv import SetBool
+
+from svfm_ros.nodes.messages import convert
+from svfm_ros.nodes.messages.forecast_messages import bundle_from_cloud, to_cloud, to_summary
+from svfm_ros.types import Forecast, OccupancyGrid, Place, Places, Pose2
+from svfm_ros.web.page_address import free_port
+
+pytestmark = pytest.mark.ros
+
+PLACES = Places((Place("kitchen", 5.0, 3.0, 0.5, "#0072b2"), Place("bed", 5.0, 1.0, 0.5, "#d55e00")))
+START_NS = 1_793_606_400 * 1_000_000_000  # 8 o'clock
+PATIENCE_S = 90.0
+
+
+def forecast(stamp_ns, x=1.0, share=0.7, known=True):
+    times = np.linspace(0.0, 4.0, 11)
+    lines = [np.stack([x + times, 2.0 + 0.02 * n * times], axis=1) for n in range(40)]
+    return Forecast(
+        stamp_ns=stamp_ns,
+        frame="map",
+        times_s=times,
+        samples_xy=np.stack(lines),
+        component=np.zeros(40, dtype=np.int64),
+        shares={"kitchen": share, "bed": 1.0 - share, "elsewhere": 0.0},
+        entropy=0.6,
+        walks=9,
+        model_id="abc",
+        known=known,
+        endpoint=np.arange(40) % 2,
+    )
+
+
+class Graph:
+    """Publishes what SLAM and forecaster would, and answers as forecaster and player do."""
+
+    def __init__(self, listener, latched):
+        from geometry_msgs.msg import PoseWithCovarianceStamped
+        from nav_msgs.msg import OccupancyGrid as GridMessage
+
+        self.node, self.step = listener.node, 0
+        publisher = self.node.create_publisher
+        self._map = publisher(GridMessage, "map", latched)
+        self._scan = publisher(LaserScan, "scan", 10)
+        self._pose = publisher(PoseWithCovarianceStamped, "pose", 10)
+        self._samples = publisher(PointCloud2, "forecast/samples", latched)
+        self._summary = publisher(String, "forecast/summary", latched)
+        self.asked, self.was_asked = [], threading.Event()
+        self.node.create_service(SetBool, "player/pause", self._pause)
+        self._forecaster = listener.context and self._make_forecaster(listener)
+
+    def _make_forecaster(self, listener):
+        import rclpy
+
+        node = rclpy.create_node("forecast_node", context=listener.context)
+        node.declare_parameter("what_if_hour", float("nan"))
+
+        def changed(parameters):
+            self.asked += [(p.name, p.value) for p in parameters]
+            self.was_asked.set()
+            return SetParametersResult(successful=True)
+
+        node.add_on_set_parameters_callback(changed)
+        listener._executor.add_node(node)
+        return node
+
+    def _pause(self, request, response):
+        self.asked.append(("pause", request.data))
+        self.was_asked.set()
+        response.success = True
+        return response
+
+    def publish(self, x, share=0.7):
+        """One scan of the room of 6 by 4 metres with its pose and its forecast."""
+        self.step += 1
+        stamp_ns = START_NS + self.step * 100_000_000
+        prob = np.zeros((40, 60), dtype=np.float32)
+        prob[[0, -1]] = prob[:, [0, -1]] = 1.0
+        self._map.publish(convert.to_grid_message(OccupancyGrid(prob, 0.1, Pose2()), "map", stamp_ns))
+        scan = LaserScan(header=convert.header("laser", stamp_ns), angle_increment=0.01, range_max=20.0)
+        scan.ranges = [2.0] * 600
+        self._scan.publish(scan)
+        self._pose.publish(convert.to_pose_with_covariance(Pose2(x, 2.0), np.eye(3) * 1e-4, "map", stamp_ns))
+        made = forecast(stamp_ns, x, share)
+        self._samples.publish(to_cloud(made, PLACES))
+        self._summary.publish(String(data=to_summary(made, PLACES)))
+
+
+@pytest.fixture
+def graph(listener, latched):
+    made = Graph(listener, latched)
+    yield made
+    made._forecaster.destroy_node()
+
+
+@pytest.fixture
+def browser():
+    made = Browser()
+    yield made
+    made.close()
+
+
+def keep_publishing(graph, page, x, share, seen):
+    """Publish until the page shows it: the node may still be discovering its publishers."""
+    waiter = threading.Event()
+    for _ in range(round(PATIENCE_S / 0.1)):
+        graph.publish(x, share)
+        if page.eval(seen):
+            return
+        waiter.wait(0.1)
+    raise AssertionError(f"the page never showed {seen}")
+
+
+@needs_browser
+def test_the_page_follows_asks_and_comes_back(start, graph, browser):
+    port = free_port("127.0.0.1", 8700)
+    arguments = ("-m", "svfm_ros.nodes.web_node", "--ros-args", "-p", f"port:={port}")
+    first = start(*arguments)
+    page = None
+    for line in first.stderr:
+        if "live page is at" in line:
+            page = browser.open(line.rpartition(" ")[2].strip())
+            break
+    page.wait_for("document.body.dataset.connected === 'yes'")
+    keep_publishing(
+        graph, page, 1.0, 0.7, "Boolean(now.map && now.paths && now.scan && now.walker && now.walker.x === 1)"
+    )
+    page.wait_for("byId('bars').textContent.includes('70 %')")
+    fan = page.eval("JSON.stringify([...now.paths.lines[3]])")
+    picture = page.eval("byId('plan').toDataURL()")
+    keep_publishing(graph, page, 2.0, 0.4, "now.walker.x === 2 && now.forecast.shares[0] === 0.4")
+    page.wait_for(f"JSON.stringify([...now.paths.lines[3]]) !== {json.dumps(fan)}")
+    page.wait_for(f"byId('plan').toDataURL() !== {json.dumps(picture)}")
+    page.wait_for("byId('clock').textContent === '08:00'")
+
+    page.eval("(() => { const s = byId('hour'); s.value = 3; s.dispatchEvent(new Event('input')); })()")
+    assert graph.was_asked.wait(PATIENCE_S)
+    assert graph.asked == [("what_if_hour", 3.0)]
+
+    first.send_signal(signal.SIGKILL)
+    first.wait(PATIENCE_S)
+    page.wait_for("document.body.dataset.connected === 'no'")
+    start(*arguments)
+    page.wait_for("document.body.dataset.connected === 'yes'")
+    keep_publishing(graph, page, 3.0, 0.9, "now.walker.x === 3 && now.forecast.shares[0] === 0.9")
+
+
+def test_paths_come_back_from_a_cloud():
+    made = forecast(START_NS)
+    xy, ends = bundle_from_cloud(to_cloud(made, PLACES))
+    assert np.allclose(xy, made.samples_xy, atol=1e-5)
+    assert ends.tolist() == made.endpoint.tolist()
