@@ -3,8 +3,8 @@
 WALKS is a walk store, a CSV file (walk_id,t,x,y) or recordings of scans. Walks that the model was learnt from are not
 scored. Where there are no others, as with the walks that were given to svfm train, a model is learnt without a fifth of
 them, in the same way, and scored on that fifth. Each walk is forecast from its own start at its own time; a walk that
-has ended stays where it ended. Recordings are laid into the frame of the walks that svfm train kept (--store, or
-MODEL with the ending .walks), or onto --map.
+has ended stays where it ended. Recordings are aligned to the walks that svfm train kept (--store, or MODEL with
+the ending .walks), or to --map.
 
 for example:
   svfm evaluate --model out/model.pt out/walks.csv
@@ -18,11 +18,12 @@ mean and final distance, metres.
 """
 
 import argparse
-from dataclasses import dataclass
+from dataclasses import fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from svfm_ros.cli.output import add_json_argument, print_json, print_refused, print_table
+from svfm_ros.atomic_files import check_output
+from svfm_ros.cli.output import add_json_argument, print_json, print_refused, print_table, seed
 from svfm_ros.errors import DataError, UsageError
 from svfm_ros.pipeline.model_input import forecaster_of
 from svfm_ros.pipeline.walk_input import (
@@ -40,23 +41,9 @@ if TYPE_CHECKING:
 
     from svfm_ros.forecasting.forecaster import Forecaster
     from svfm_ros.forecasting.model_file import WalkModelFile
-    from svfm_ros.pipeline.learn import Scored
-    from svfm_ros.types import Forecast, Walk, WalkWindows
+    from svfm_ros.types import Walk
 
 __all__ = ["add_arguments", "run"]
-
-_BEST_OF = 20
-_POOLED = 2000  # paths in the energy distance: their distances to each other must fit into memory
-
-
-@dataclass(frozen=True, slots=True)
-class _Asked:
-    """Whole walks on the model's tick and a forecast from the start of each."""
-
-    paths: "NDArray[np.float64]"  # (N, K, 2)
-    lengths: "NDArray[np.int64]"  # (N,), positions until the walk ends or the forecast does
-    forecasts: "list[Forecast]"
-    ends: list[str]  # place each walk really ends at
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -72,7 +59,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--resident", metavar="R", help="whose walks, where there are several people's")
     parser.add_argument("--samples", type=int, default=200, metavar="N", help="sampled paths per walk (200)")
-    parser.add_argument("--seed", type=int, default=0, metavar="N", help="of the samples (0)")
+    parser.add_argument("--seed", type=seed, default=0, metavar="N", help="of the samples (0)")
     parser.add_argument("--png", type=Path, metavar="FILE", help="draw how often the regions hold the truth")
     add_json_argument(parser)
 
@@ -80,36 +67,47 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Forecast every walk and compare."""
     from svfm_ros.forecasting.model_file import load_walk_model
+    from svfm_ros.pipeline.evaluation import BEST_OF, evaluate_forecasts
     from svfm_ros.pipeline.learn import scored_on_unseen
 
     _check_picture(args.png)
-    if args.samples < _BEST_OF:
-        raise UsageError(f"expected at least {_BEST_OF} samples, got {args.samples}")
+    if args.samples < BEST_OF:
+        raise UsageError(f"expected at least {BEST_OF} samples, got {args.samples}")
     file = load_walk_model(args.model)
     given = _given(args)
     if given.frame not in (None, file.frame):
         raise DataError(f"expected walks in the model's frame {file.frame!r}, got {given.frame!r}")
-    scored = scored_on_unseen(file, given.walks)
+    known = args.resident in file.residents.names
+    scored = scored_on_unseen(file.of_resident(args.resident) if known else file, given.walks, others=given.others)
     forecaster = _forecaster(args, scored.file)
-    windows = _windows(scored.unseen, scored.file)
-    asked = _ask(forecaster, windows, args.seed)
-    levels = _levels(asked)
+    with progress() as bar:
+        task = bar.add_task("forecasting", total=None, note="")
+        found = evaluate_forecasts(
+            forecaster, scored, args.seed, lambda done, of: bar.update(task, completed=done, total=of)
+        )
     if args.png is not None:
-        _draw(args.png, levels, f"{len(asked.forecasts)} walks, model {forecaster.model_id}")
+        _draw(args.png, found.levels, f"{found.walks} walks, model {forecaster.model_id}")
     figures = {
-        "walks": len(asked.forecasts),
         "walks_trained_on": len(given.walks) - len(scored.unseen),
-        "walks_with_gaps": len(set(windows.walk_ids)) - len(asked.forecasts),
-        "unknown_starts": sum(not f.known for f in asked.forecasts),
         "samples": args.samples,
         "refused": [{"name": r.name, "reason": r.reason} for r in given.refused],
-        **_scores(scored, asked, levels),
-        "unfamiliar": _unfamiliar(forecaster, scored.unseen),
-        "relearnt": scored.relearnt,
+        **{f.name: getattr(found, f.name) for f in fields(found) if f.name != "levels"},
+        "changes": _changes(forecaster, given.walks),
         "model_id": file.model_id,
     }
     _report(args, figures)
     return 0
+
+
+def _changes(forecaster: "Forecaster", walks: "list[Walk]") -> list[str]:
+    """What is new from which day on, such as *from 3 November mostly study at 16:00*."""
+    from svfm_ros.report.habit_changes import change_days, describe_changes
+    from svfm_ros.report.walk_table import walk_table
+
+    places = forecaster.places
+    table = walk_table(walks, places, forecaster.config.place_reach_m, forecaster.file.time_zone)
+    days = change_days(table, len(places))
+    return [change.text(places.names) for change in describe_changes(table, len(places), days)]
 
 
 def _forecaster(args: argparse.Namespace, file: "WalkModelFile") -> "Forecaster":
@@ -130,63 +128,17 @@ def _given(args: argparse.Namespace) -> WalkInput:
     return given
 
 
-def _windows(unseen: "list[Walk]", file: "WalkModelFile") -> "WalkWindows":
-    from svfm_ros.config.walk_config import WindowsConfig
-    from svfm_ros.walks.windows import make_windows
-
-    config = WindowsConfig(dt_s=file.model.dt_s, time_zone=file.time_zone)
-    windows = make_windows(unseen, config, file.frame)
-    if not len(windows):
-        raise DataError(f"expected walks of at least two steps of {file.model.dt_s} s, got none")
-    return windows
-
-
-def _ask(forecaster: "Forecaster", windows: "WalkWindows", seed: int) -> _Asked:
-    """A forecast for each walk without gaps: the pieces of a split one neither start nor end where it did."""
-    from collections import Counter
-
-    import numpy as np
-
-    pieces = Counter(windows.walk_ids)
-    whole = windows.select(np.array([pieces[name] == 1 for name in windows.walk_ids], dtype=np.bool_))
-    if not len(whole):
-        raise DataError("expected walks without gaps, got none")
-    most = round(forecaster.config.longest_s / whole.dt_s)
-    ticks = min(int(whole.lengths.max()) - 1, most)
-    found = []
-    with progress() as bar:
-        task = bar.add_task("forecasting", total=len(whole), note="")
-        for n, (path, stamp_ns) in enumerate(zip(whole.xy, whole.start_ns.tolist(), strict=True)):
-            found.append(forecaster.forecast(path[0], stamp_ns, horizon_s=ticks * whole.dt_s, seed=seed + n))
-            bar.advance(task)
-    names = (*forecaster.places.names, forecaster.config.elsewhere)
-    ends = [names[i] for i in forecaster.places.assign(whole.end_xy).tolist()]
-    return _Asked(whole.xy[:, : ticks + 1], np.minimum(whole.lengths, ticks + 1), found, ends)
-
-
 def _check_picture(path: Path | None) -> None:
     """Before the work, not after it."""
     if path is None:
         return
     if path.suffix.lower() != ".png":
         raise UsageError(f"expected a file that ends in .png after --png, got {path}")
-    try:
-        path.absolute().parent.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise UsageError(f"cannot write to {path.parent}: {error.strerror}") from error
-
-
-def _levels(asked: _Asked) -> "NDArray[np.float64]":
-    """Where the truth lies in each forecast, all walks and times together."""
-    import numpy as np
-
-    from svfm_ros.forecasting.scores import region_levels
-
-    return np.concatenate(_per_walk(asked, lambda paths, truth: region_levels(paths[:, 1:], truth[1:])))
+    check_output(path)
 
 
 def _draw(path: Path, levels: "NDArray[np.float64]", title: str) -> None:
-    from svfm_ros.figures.calibration_figure import draw_calibration
+    from svfm_ros.figures.forecast_figure import draw_calibration
 
     try:
         draw_calibration(path, levels, title)
@@ -194,80 +146,43 @@ def _draw(path: Path, levels: "NDArray[np.float64]", title: str) -> None:
         raise UsageError(f"cannot write {path}: {error.strerror}") from error
 
 
-def _scores(scored: "Scored", asked: _Asked, levels: "NDArray[np.float64]") -> dict[str, float | None]:
-    import numpy as np
-
-    from svfm_ros.forecasting import scores
-    from svfm_ros.pipeline.learn import nll_per_step
-
-    shares = [f.shares for f in asked.forecasts]
-    known = [f.entropy for f in asked.forecasts if f.entropy is not None]
-    mean_shares = {name: float(np.mean([s[name] for s in shares])) for name in shares[0]}
-    best = _per_walk(asked, lambda paths, truth: scores.min_displacement(paths[:_BEST_OF, 1:], truth[1:]))
-    return {
-        "nll_per_step": nll_per_step(scored.file, scored.unseen),
-        "share_tv": scores.total_variation(mean_shares, scores.shares_of(asked.ends)),
-        "destination_log_loss": scores.destination_log_loss(shares, asked.ends),
-        "energy_distance_m": _energy_distance(asked),
-        "coverage_50": scores.coverage(levels, 0.5),
-        "coverage_90": scores.coverage(levels, 0.9),
-        "min_ade20_m": float(np.mean([b.min_ade_m for b in best])),
-        "min_fde20_m": float(np.mean([b.min_fde_m for b in best])),
-        "entropy": float(np.mean(known)) if known else None,
-    }
-
-
-def _unfamiliar(forecaster: "Forecaster", walks: "list[Walk]") -> float | None:
-    """Mean probability of being off the habits at the end of each walk."""
-    import numpy as np
-
-    found = [p.unfamiliar for walk in walks if (p := forecaster.posterior(walk)) is not None]
-    return float(np.mean(found)) if found else None
-
-
-def _per_walk(asked: _Asked, score: Any) -> list[Any]:
-    """A score for each walk, over the time it lasted; the start itself is given, not forecast."""
-    triples = zip(asked.forecasts, asked.paths, asked.lengths.tolist(), strict=True)
-    return [score(f.samples_xy[:, :length], path[:length]) for f, path, length in triples]
-
-
-def _energy_distance(asked: _Asked) -> float | None:
-    """Over all starts together, equally many paths from each; None where one walk tells nothing about a spread."""
-    import numpy as np
-
-    from svfm_ros.forecasting.scores import energy_distance
-
-    if len(asked.paths) < 2:
-        return None
-    each = max(1, _POOLED // len(asked.paths))
-    pooled = np.concatenate([f.samples_xy[:each] for f in asked.forecasts])
-    return energy_distance(pooled, asked.paths)
-
-
+_FEW_WALKS = 10
 _ROWS = {
-    "nll_per_step": "NLL per step (nats)",
-    "share_tv": "endpoint share TV",
-    "destination_log_loss": "destination log loss (nats)",
-    "energy_distance_m": "energy distance (m)",
-    "coverage_50": "coverage of the 50 % region",
-    "coverage_90": "coverage of the 90 % region",
-    "min_ade20_m": "minADE20 (m)",
-    "min_fde20_m": "minFDE20 (m)",
-    "entropy": "mean entropy (nats)",
-    "unfamiliar": "off their habits (mean probability)",
-    "walks": "walks scored",
-    "walks_trained_on": "not scored: learnt from",
-    "walks_with_gaps": "in the NLL only: gaps",
-    "unknown_starts": "starts far from any walk",
+    "coverage_50": ("coverage of the 50 % region", "50 % when forecasts are right"),
+    "coverage_90": ("coverage of the 90 % region", "90 % when forecasts are right; less: too sure"),
+    "share_tv": ("endpoint share TV", "0: places as often as forecast; 1: never"),
+    "destination_log_loss": ("destination log loss (nats)", "surprise at the place reached; 0: none"),
+    "nll_per_step": ("NLL per step (nats)", "surprise at each step; lower is better"),
+    "energy_distance_m": ("energy distance (m)", "forecast to real paths; 0 when they agree"),
+    "min_ade20_m": ("minADE20 (m)", "best of 20 paths, mean distance"),
+    "min_fde20_m": ("minFDE20 (m)", "best of 20 paths, distance at the end"),
+    "entropy": ("mean entropy (nats)", "how open the forecasts were; 0: certain"),
+    "unfamiliar": ("off their habits", "mean probability that a walk follows no habit"),
+    "walks": ("walks scored", ""),
+    "walks_trained_on": ("not scored: learnt from", ""),
+    "walks_with_gaps": ("in the NLL only: gaps", ""),
+    "unknown_starts": ("starts far from any walk", ""),
 }
+
+
+def _verdict(figures: dict[str, Any]) -> str:
+    """Whether the forecasts can be relied on, in one sentence."""
+    from svfm_ros.report.summary import calibration_words
+
+    if figures["walks"] < _FEW_WALKS:
+        return f"{figures['walks']} walks are too few to tell whether the forecasts can be relied on."
+    return calibration_words(figures["coverage_50"], figures["coverage_90"])
 
 
 def _report(args: argparse.Namespace, figures: dict[str, Any]) -> None:
     if args.json:
         print_json({"model": str(args.model), "input": " ".join(str(path) for path in args.walks), **figures})
         return
-    rows = [(label, "-" if figures[key] is None else figures[key]) for key, label in _ROWS.items()]
+    rows = [(name, "-" if figures[key] is None else figures[key], means) for key, (name, means) in _ROWS.items()]
+    print(_verdict(figures))
     if figures["relearnt"]:
         print("All these walks were learnt from: scored is a model learnt in the same way without a fifth of them.")
+    for text in figures["changes"]:
+        print(f"Habits changed: {text}.")
     given = str(args.walks[0]) + (f" and {len(args.walks) - 1} more" if len(args.walks) > 1 else "")
-    print_table(f"model {figures['model_id']} on {given}", ("figure", "value"), rows)
+    print_table(f"model {figures['model_id']} on {given}", ("figure", "value", "meaning"), rows)

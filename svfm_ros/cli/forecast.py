@@ -1,7 +1,7 @@
 """Say where someone is likely to go from here, at this hour.
 
 X,Y are metres in the frame of the walks. The time is local to the home, in the zone the model was trained with. The
-walk so far is a CSV file with one walk (walk_id,t,x,y) that ends at X,Y; it says what the walker may have in mind.
+walk so far is a CSV file with one walk (walk_id,t,x,y) that ends at X,Y; it changes the probabilities of the places.
 With a map, paths that pass through walls are drawn anew.
 
 for example:
@@ -10,8 +10,9 @@ for example:
   svfm forecast --model out/model.pt --walk-so-far seen.csv --horizon 5 --json
 
 --json prints one object: times_s (K), samples_xy (S x K x 2), shares (place to probability of ending there), entropy
-(nats), walks (how many it rests on), known (false: no walk ever came near, so nothing is known), model_id, and with
---what-if the same for that hour under what_if. The same seed gives the same forecast.
+(nats), walks (how many it rests on), known (false: no walk ever came near, so nothing is known), model_id, resident
+(whose habits; null: the home's), and with --what-if the same for that hour under what_if. The same seed gives the same
+forecast.
 """
 
 import argparse
@@ -23,7 +24,8 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from svfm_ros.cli.output import print_table
+from svfm_ros.atomic_files import check_output
+from svfm_ros.cli.output import print_table, seed
 from svfm_ros.errors import DataError, UsageError
 from svfm_ros.pipeline.model_input import open_forecaster
 
@@ -33,24 +35,27 @@ if TYPE_CHECKING:
 
 __all__ = ["add_arguments", "run"]
 
+_FARTHEST_M = 1e7  # from the origin: UTM coordinates go up to this
 _APART_M = 1.0  # a walk so far that ends farther than this from the start is another walk
-_MARGIN_M, _CELL_M = 1.0, 0.1  # of the empty sheet that paths are drawn on without a map
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Options of ``svfm forecast``."""
     # Otherwise the -1.5,2 of "--at -1.5,2" is taken for an option.
-    parser._negative_number_matcher = re.compile(r"^-[\d.]+(,.*)?$")
+    parser._negative_number_matcher = re.compile(r"^-[\d.]+(e\d+)?(,.*)?$")
     parser.add_argument("--model", type=Path, required=True, metavar="MODEL", help="made by svfm train")
     parser.add_argument("--at", metavar="X,Y", help="where they are, metres (the end of the walk so far)")
     parser.add_argument("--walk-so-far", type=Path, metavar="FILE", help="CSV file with the positions seen")
     parser.add_argument("--time", metavar="T", help="such as 2026-11-16T23:00 (the end of the walk so far, or now)")
+    parser.add_argument(
+        "--resident", metavar="R", help="whose habits, where the model knows several people (the home's)"
+    )
     parser.add_argument("--what-if", metavar="HH:MM", help="ask the same at this hour, too")
     parser.add_argument("--horizon", type=float, default=10.0, metavar="S", help="how far ahead, seconds (10)")
     parser.add_argument("--samples", type=int, default=200, metavar="N", help="sampled paths (200)")
     parser.add_argument("--places", type=Path, metavar="FILE", help="named places (YAML) instead of the model's")
     parser.add_argument("--map", type=Path, metavar="FILE", help="map of the house (map_server YAML)")
-    parser.add_argument("--seed", type=int, default=0, metavar="N", help="of the samples (0)")
+    parser.add_argument("--seed", type=seed, default=0, metavar="N", help="of the samples (0)")
     output = parser.add_mutually_exclusive_group()
     output.add_argument("--json", action="store_true", help="print the forecast as one JSON object")
     output.add_argument("--png", type=Path, metavar="FILE", help="draw the forecast")
@@ -87,16 +92,24 @@ def _hour(text: str) -> float:
 
 
 def _check_picture(path: Path | None) -> None:
-    if path is not None and path.suffix.lower() != ".png":
+    if path is None:
+        return
+    if path.suffix.lower() != ".png":
         raise UsageError(f"expected a file that ends in .png after --png, got {path}")
+    check_output(path)
 
 
 def _forecaster(args: argparse.Namespace, grid: "OccupancyGrid | None") -> "Forecaster":
     from svfm_ros.config.forecast_config import ForecastConfig
+    from svfm_ros.walks.places import places_file
 
     # The config's own checks say what a bad horizon, number of samples or seed should have been.
     asked = ForecastConfig(horizon_s=args.horizon, samples=args.samples, seed=args.seed)
-    return open_forecaster(args.model, asked, args.places, grid)
+    forecaster = open_forecaster(args.model, asked, places_file(args.places, args.map), grid, args.resident)
+    if args.resident is not None and forecaster.resident is None:
+        known = ", ".join(name or "no name" for name in forecaster.file.residents.names)
+        sys.stderr.write(f"{args.resident!r} is not known here (known: {known}): these are the habits of the home.\n")
+    return forecaster
 
 
 def _walk_so_far(path: Path) -> "Walk":
@@ -126,6 +139,8 @@ def _position(text: str) -> tuple[float, float]:
         raise UsageError(f"expected X,Y in metres after --at, such as 3.2,1.5, got {text!r}") from None
     if not (math.isfinite(x) and math.isfinite(y)):
         raise UsageError(f"expected finite numbers after --at, got {text!r}")
+    if max(abs(x), abs(y)) > _FARTHEST_M:
+        raise UsageError(f"expected numbers up to {_FARTHEST_M:g} metres after --at, got {text!r}")
     return x, y
 
 
@@ -164,6 +179,7 @@ def _as_object(forecast: "Forecast") -> dict[str, Any]:
         "known": forecast.known,
         "unfamiliar": forecast.unfamiliar,
         "model_id": forecast.model_id,
+        "resident": forecast.resident,
     }
 
 
@@ -184,21 +200,8 @@ def _draw(
 ) -> None:
     from svfm_ros.figures.forecast_figure import draw_forecasts
 
-    sheet = _empty_sheet(forecaster, found) if grid is None else grid
     try:
-        path.absolute().parent.mkdir(parents=True, exist_ok=True)
-        draw_forecasts(path, sheet, found, forecaster.places, titles)
+        draw_forecasts(path, grid, found, forecaster.places, titles)
     except OSError as error:
         raise UsageError(f"cannot write {path}: {error.strerror}") from error
-
-
-def _empty_sheet(forecaster: "Forecaster", found: "list[Forecast]") -> "OccupancyGrid":
-    """Free floor as far as anybody walked or is forecast to."""
-    import numpy as np
-
-    from svfm_ros.types import OccupancyGrid, Pose2
-
-    points = np.concatenate([forecaster.file.footprints.xy, *(f.samples_xy.reshape(-1, 2) for f in found)])
-    low, high = points.min(axis=0) - _MARGIN_M, points.max(axis=0) + _MARGIN_M
-    width, height = np.ceil((high - low) / _CELL_M).astype(int).tolist()
-    return OccupancyGrid(np.zeros((height, width), dtype=np.float32), _CELL_M, Pose2(float(low[0]), float(low[1])))
+    print(f"{path}: {'the forecast' if len(found) == 1 else 'both forecasts'} drawn")

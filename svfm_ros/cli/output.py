@@ -1,6 +1,8 @@
 """Output of commands: tables, JSON, figures with their targets."""
 
+import argparse
 import json
+import os
 import sys
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict
@@ -8,15 +10,36 @@ from typing import Any
 
 from rich.console import Console
 from rich.table import Table
+from rich.text import Text
 
+from svfm_ros.errors import printable
 from svfm_ros.targets import Check
 
 __all__ = ["Check", "add_json_argument", "exit_code", "print_json", "print_refused", "print_table", "report", "shown"]
+__all__ += ["open_in_browser", "say", "seed"]
+
+_LARGEST_SEED = 2**31 - 1
 
 
 def add_json_argument(parser: Any) -> None:
     """Add the option ``--json``."""
     parser.add_argument("--json", action="store_true", help="print the figures as one JSON object")
+
+
+def seed(text: str) -> int:
+    """A seed on the command line."""
+    value = int(text)
+    if not 0 <= value <= _LARGEST_SEED:
+        raise argparse.ArgumentTypeError(f"expected a whole number from 0 to {_LARGEST_SEED}, got {text}")
+    return value
+
+
+def open_in_browser(address: str) -> None:
+    """Open a page where there is a screen."""
+    if os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY"):
+        import webbrowser
+
+        webbrowser.open(address)
 
 
 def exit_code(checks: Iterable[Check]) -> int:
@@ -39,12 +62,22 @@ def _plain(value: Any) -> Any:
 
 def print_table(title: str, columns: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
     """Print a table; floats are shown with four digits."""
-    table = Table(title=title, title_justify="left", header_style="bold")
+    table = Table(title=_plain_text(title), title_justify="left", header_style="bold")
     for i, column in enumerate(columns):
-        table.add_column(column, justify="left" if i == 0 else "right")
+        table.add_column(_plain_text(column), justify="left" if i == 0 else "right")
     for row in rows:
-        table.add_row(*(f"{v:.4g}" if isinstance(v, float) else str(v) for v in row))
+        table.add_row(*(_plain_text(f"{v:.4g}" if isinstance(v, float) else str(v)) for v in row))
     Console().print(table)
+
+
+def _plain_text(text: str) -> Text:
+    """Text as it stands: no markup such as [bold], no control characters."""
+    return Text(printable(text))
+
+
+def say(line: str) -> None:
+    """Print one line, with control characters as escapes: names come from files."""
+    print(printable(line))
 
 
 def shown(value: float, error: float | None) -> str:
@@ -65,4 +98,4 @@ def report(title: str, checks: Sequence[Check], payload: dict[str, Any], as_json
 def print_refused(refused: Iterable[Any]) -> None:
     """Print to standard error the name and the reason for each recording or walk that was refused."""
     for one in refused:
-        print(f"refused: {one.name}: {one.reason}", file=sys.stderr)
+        print(printable(f"refused: {one.name}: {one.reason}"), file=sys.stderr)

@@ -14,6 +14,7 @@ import argparse
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from svfm_ros.atomic_files import check_output_folder, make_folder
 from svfm_ros.errors import UsageError
 
 if TYPE_CHECKING:
@@ -23,6 +24,7 @@ __all__ = ["add_arguments", "run"]
 
 _NAMES = ("front", "fields", "hours", "walk")
 _MOST_BYTES = 3_000_000
+_ROOM_BYTES = 4 * _MOST_BYTES
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -40,7 +42,8 @@ def run(args: argparse.Namespace) -> int:
     unknown = [n for n in args.names if n not in _NAMES]
     if unknown:
         raise UsageError(f"expected some of {', '.join(_NAMES)}, got {unknown[0]}")
-    args.out.mkdir(parents=True, exist_ok=True)
+    check_output_folder(args.out, _ROOM_BYTES)
+    make_folder(args.out)
     home = learn_front(args.quick)
     sizes = {name: _draw(home, name, args) for name in args.names or _NAMES}
     for path in sizes.values():
@@ -50,6 +53,7 @@ def run(args: argparse.Namespace) -> int:
 
 def _draw(home: "HomeModel", name: str, args: argparse.Namespace) -> Path:
     from svfm_ros.figures import animation, front_pictures
+    from svfm_ros.figures.map_figure import save_picture
 
     if name == "walk":
         path: Path = args.out / ("walk.gif" if args.gif else "walk.webp")
@@ -61,5 +65,5 @@ def _draw(home: "HomeModel", name: str, args: argparse.Namespace) -> Path:
         "hours": front_pictures.draw_hours,
     }[name]
     path = args.out / f"{name}.png"
-    draw(home).savefig(path, dpi=130)
+    save_picture(draw(home), path, dpi=130)
     return path

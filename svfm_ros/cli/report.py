@@ -14,6 +14,8 @@ import argparse
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from svfm_ros.atomic_files import check_output, make_folder, write_whole
+from svfm_ros.cli.output import say
 from svfm_ros.errors import DataError, UsageError
 from svfm_ros.pipeline.model_input import open_forecaster
 from svfm_ros.pipeline.walk_input import read_walks
@@ -24,6 +26,8 @@ if TYPE_CHECKING:
     from svfm_ros.types import OccupancyGrid
 
 __all__ = ["add_arguments", "run"]
+
+_ROOM_BYTES = 8 << 20  # for the page
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -41,8 +45,7 @@ def run(args: argparse.Namespace) -> int:
     from svfm_ros.mapio import load_map
     from svfm_ros.report import gather, render
 
-    if args.out.is_dir():
-        raise UsageError(f"expected a file for the page, got the folder {args.out}")
+    check_output(args.out, _ROOM_BYTES, (args.store, args.model))
     if not args.store.exists():
         raise UsageError(f"expected a walk store or a CSV file, got nothing at {args.store}")
     grid = None if args.map is None else load_map(args.map)
@@ -52,21 +55,28 @@ def run(args: argparse.Namespace) -> int:
         raise DataError(f"expected walks in the model's frame {forecaster.file.frame!r}, got {given.frame!r}")
     with progress() as bar:
         task = bar.add_task("report", total=None, note="")
-        content = gather(forecaster, given.walks, grid, lambda doing: bar.update(task, advance=1, note=doing))
+        content = gather(
+            forecaster,
+            given.walks,
+            grid,
+            lambda doing: bar.update(task, advance=1, note=doing),
+            others=given.others,
+        )
     page = render(content)
     try:
-        args.out.absolute().parent.mkdir(parents=True, exist_ok=True)
-        args.out.write_text(page, encoding="utf-8")
+        make_folder(args.out.absolute().parent)
+        write_whole(args.out, page.encode())
     except OSError as error:
         raise UsageError(f"cannot write {args.out}: {error.strerror}") from error
-    print(f"{args.out}: {len(given.walks)} walks, {len(page) / 1e6:.1f} MB")
+    say(f"{args.out}: {len(given.walks)} walks, {len(page) / 1e6:.1f} MB")
     return 0
 
 
 def _forecaster(args: argparse.Namespace, grid: "OccupancyGrid | None") -> "Forecaster":
     from svfm_ros.config.forecast_config import ForecastConfig
+    from svfm_ros.walks.places import places_file
 
-    forecaster = open_forecaster(args.model, ForecastConfig(), args.places, grid)
+    forecaster = open_forecaster(args.model, ForecastConfig(), places_file(args.places, args.map), grid, args.resident)
     if not len(forecaster.places):
         raise DataError(f"{args.model} knows no places: expected some, or a file of them with --places")
     return forecaster

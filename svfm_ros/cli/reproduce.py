@@ -12,15 +12,17 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from svfm_ros.atomic_files import check_output_folder
 from svfm_ros.cli.output import add_json_argument, exit_code, print_table
 from svfm_ros.errors import UsageError
 from svfm_ros.progress import progress
 
 if TYPE_CHECKING:
-    from svfm_ros.experiments.experiment import ExperimentResult
-    from svfm_ros.experiments.registry import Experiment
+    from svfm_ros.experiments.experiment import Experiment, ExperimentResult
 
 __all__ = ["add_arguments", "run"]
+
+_ROOM_BYTES = 16 << 20  # for the figures
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -39,6 +41,7 @@ def run(args: argparse.Namespace) -> int:
         for experiment in chosen:
             print(f"{experiment.name:16}{experiment.shows}")
         return 0
+    check_output_folder(args.out, _ROOM_BYTES)
     results: list[ExperimentResult] = []
     payload: dict[str, Any] = {}
     for experiment in chosen:
@@ -57,7 +60,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _chosen(names: list[str]) -> list["Experiment"]:
-    from svfm_ros.experiments.registry import EXPERIMENTS
+    from svfm_ros.experiments.experiment import EXPERIMENTS
 
     unknown = [n for n in names if n not in EXPERIMENTS]
     if unknown:

@@ -9,17 +9,23 @@ for example:
   svfm run bag:=out/walks rate:=2               a recording, twice as fast
   svfm run live:=true store:=~/walks            a LiDAR driver publishes `scan`
 
-Ctrl-C ends it.
+What happens is told in words, and on the live page, whose address is printed first. Ctrl-C ends it.
 """
 
 import argparse
+import shutil
+import sys
+import time
+from pathlib import Path
+
+from svfm_ros.atomic_files import check_output_folder
 
 __all__ = ["add_arguments", "run"]
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Options of ``svfm run``: the launch file's arguments, as NAME:=VALUE."""
-    from svfm_ros.nodes.runtime.graph_description import ARGUMENTS
+    from svfm_ros.nodes.runtime.launch_arguments import ARGUMENTS
 
     width = max(len(a.name) for a in ARGUMENTS)
     lines = [f"  {a.name:{width}}  {a.help}" + (f" (default {a.default})" if a.default else "") for a in ARGUMENTS]
@@ -29,9 +35,39 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Plan the graph and run it until it ends."""
-    from svfm_ros.nodes.runtime.graph_description import make_plan, parse_pairs
+    from svfm_ros.nodes.runtime.graph_description import make_plan
+    from svfm_ros.nodes.runtime.launch_arguments import parse_pairs
 
     plan = make_plan(parse_pairs(args.pairs))
+    for store in {str(node.parameters["store"]) for node in plan.nodes if "store" in node.parameters}:
+        check_output_folder(Path(store))
     from svfm_ros.nodes.runtime.single_process import run_graph
 
-    return run_graph(plan)
+    return run_graph(plan, _Terminal())
+
+
+_FORECAST_S = 10.0  # between forecasts where lines cannot be rewritten
+
+
+class _Terminal:
+    """Lines on standard output; a forecast is rewritten in its line where that is possible."""
+
+    def __init__(self) -> None:
+        self._rewrites = sys.stdout.isatty()
+        self._open = False  # the last line is to be rewritten
+        self._next_s = 0.0
+
+    def say(self, line: str) -> None:
+        """Print a line that stays."""
+        print("\r\x1b[K" + line if self._open else line, flush=True)
+        self._open = False
+
+    def rewrite(self, line: str) -> None:
+        """Print a forecast over the last one; into a file, now and then."""
+        if self._rewrites:
+            width = shutil.get_terminal_size().columns - 1
+            print("\r\x1b[K" + line[:width], end="", flush=True)
+            self._open = True
+        elif time.monotonic() >= self._next_s:
+            self._next_s = time.monotonic() + _FORECAST_S
+            print(line, flush=True)

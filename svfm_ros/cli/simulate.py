@@ -25,7 +25,8 @@ from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from svfm_ros.cli.output import add_json_argument, print_json, print_table
+from svfm_ros.atomic_files import check_output, check_output_folder, make_folder
+from svfm_ros.cli.output import add_json_argument, print_json, print_table, seed
 from svfm_ros.errors import UsageError
 from svfm_ros.progress import progress
 
@@ -35,8 +36,17 @@ if TYPE_CHECKING:
     from svfm_ros.sim.sim_recording import Recorder, Recording
     from svfm_ros.sim.trips import LabelledWalk
 
-__all__ = ["add_arguments", "run"]
+__all__ = ["OPTION_NAMES", "add_arguments", "run"]
 
+OPTION_NAMES = {
+    "ResidentConfig.seed": "--resident",
+    "RecordingConfig.turn_radps": "--turn-rate",
+    "RecordingConfig.origin_x_m": "--shift",
+    "RecordingConfig.origin_y_m": "--shift",
+}
+"""Options of the command line whose field in a config has another name."""
+
+_MOST_DAYS = 3660.0
 _EFFECTS = {
     "noise": "range noise",
     "quantisation": "steps of the range",
@@ -100,8 +110,10 @@ def _add_walk_arguments(group: Any) -> None:
     kind = group.add_mutually_exclusive_group()
     kind.add_argument("--protocol", action="store_true", help="the paper's walks from the couch (the default)")
     kind.add_argument("--walks", type=_positive(int), metavar="N", help="N walks from the couch at any hour")
-    kind.add_argument("--days", type=_positive(float), metavar="D", help="D days of living: walk, stay, walk on")
-    kind.add_argument("--minutes", type=_positive(float), metavar="M", help="M minutes of living")
+    kind.add_argument(
+        "--days", type=_positive(float, _MOST_DAYS), metavar="D", help="D days of living: walk, stay, walk on"
+    )
+    kind.add_argument("--minutes", type=_positive(float, _MOST_DAYS * 1440), metavar="M", help="M minutes of living")
     group.add_argument("--repeats", type=_positive(int), default=10, metavar="N", help="walks per target (10)")
     group.add_argument("--profile", choices=("paper", "routine", "wandering"), help="where people go by the hour")
     group.add_argument(
@@ -112,8 +124,8 @@ def _add_walk_arguments(group: Any) -> None:
         "--change-day", type=_positive(int), metavar="N", help="a resident with a new routine N days after the first"
     )
     group.add_argument("--dwell", type=_positive(float), metavar="S", help="median stay at a place, seconds")
-    group.add_argument("--start-hour", type=float, default=8.0, metavar="H", help="hour at which living begins (8)")
-    group.add_argument("--seed", type=int, default=0, help="another seed, other walks (0)")
+    group.add_argument("--start-hour", type=_hour, default=8.0, metavar="H", help="hour at which living begins (8)")
+    group.add_argument("--seed", type=seed, default=0, help="another seed, other walks (0)")
 
 
 def _add_household_arguments(group: Any) -> None:
@@ -138,11 +150,18 @@ def _add_output_arguments(group: Any) -> None:
     )
 
 
-def _positive(kind: type) -> Any:
+def _hour(text: str) -> float:
+    value = float(text)
+    if not 0.0 <= value < 24.0:
+        raise argparse.ArgumentTypeError(f"expected an hour of the day, from 0 to 24, got {text}")
+    return value
+
+
+def _positive(kind: type, most: float = 1e6) -> Any:
     def read(text: str) -> Any:
         value = kind(text)
-        if not 0 < value < 1e9:
-            raise argparse.ArgumentTypeError(f"expected a number above 0, got {text}")
+        if not 0 < value <= most:
+            raise argparse.ArgumentTypeError(f"expected a number above 0 and up to {most:g}, got {text}")
         return value
 
     read.__name__ = "number"
@@ -153,11 +172,18 @@ def run(args: argparse.Namespace) -> int:
     """Simulate and write the chosen outputs."""
     from svfm_ros.sim.house import load_house
 
-    exports = (args.export_map, args.export_places, args.export_house)
-    if not any((args.out, args.walks_csv, args.labels_csv, *exports)):
+    files = (args.walks_csv, args.labels_csv, args.export_map, args.export_places, args.export_house)
+    if not any((args.out, *files)):
         raise UsageError("expected something to write: --out, --walks-csv, --labels-csv or one of --export-...")
     if args.one_bag and (args.walks or args.days or args.minutes):
         raise UsageError("expected --one-bag with the protocol alone: --days and --minutes are one bag anyway")
+    given = [path for path in files if path]
+    if len({path.absolute() for path in given}) < len(given):
+        raise UsageError("expected another file for each output, got the same one twice")
+    for path in given:
+        check_output(path, read=[Path(args.house), *([args.config] if args.config else [])])
+    if args.out:
+        check_output_folder(args.out)
     config = _config(args)
     if config.resident.seed >= 0 and not (args.walks or args.days or args.minutes):
         raise UsageError("expected --walks, --days or --minutes with --resident: the protocol has no habits")
@@ -210,7 +236,7 @@ def _given(options: dict[str, Any]) -> dict[str, Any]:
 def _export(args: argparse.Namespace, house: "House", config: "SimConfig") -> None:
     if args.export_map:
         from svfm_ros.mapio import save_map
-        from svfm_ros.sim.floor_plan import floor_plan
+        from svfm_ros.sim.house import floor_plan
         from svfm_ros.types import Pose2
 
         if args.export_map.suffix != ".yaml":
@@ -271,7 +297,8 @@ def _write_bags(args: argparse.Namespace, house: "House", config: "SimConfig", w
     in_the_way = [r.name for r in recordings if (args.out / r.name).exists()]
     if in_the_way and not args.overwrite:
         raise UsageError(f"expected a new folder, got {args.out} with the bag {in_the_way[0]}; --overwrite replaces it")
-    args.out.mkdir(parents=True, exist_ok=True)
+    check_output_folder(args.out, sum(recorder.count(r) for r in recordings) * _scan_bytes(config))
+    make_folder(args.out)
     dump_yaml(config, args.out / "simulation.yaml")
     began = time.perf_counter()
     scans = 0
@@ -284,6 +311,11 @@ def _write_bags(args: argparse.Namespace, house: "House", config: "SimConfig", w
             )
     recorded_s = sum(r.motion.duration_s for r in recordings)
     return _Written(len(recordings), scans, recorded_s, time.perf_counter() - began)
+
+
+def _scan_bytes(config: "SimConfig") -> int:
+    """What a scan takes in a bag, with the true poses and inertial readings beside it."""
+    return config.lidar.beams * 4 + 1000
 
 
 def _recordings(

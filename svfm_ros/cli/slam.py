@@ -1,7 +1,8 @@
 """Turn a recording of scans into a map and a trajectory.
 
 INPUT is a rosbag2 folder, an .mcap or .db3 file, a ROS 1 .bag, a CARMEN log, an MRPT rawlog or an .npz of scans.
-Scans are all that is needed: no odometry, no IMU. With --map the scans are localised in a given map instead.
+Scans are all that is needed. An IMU and odometry in a bag are used as hints.
+With --map the scans are localised in a given map instead.
 
 for example:
   svfm slam out/walks/walk_001 --out out/map      map and trajectory of one recording
@@ -13,14 +14,17 @@ loop closures) and summary.json.
 """
 
 import argparse
+import dataclasses
 import json
+import math
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from svfm_ros.atomic_files import check_output_folder, make_folder, write_whole
 from svfm_ros.cli.output import add_json_argument, print_json, print_table
-from svfm_ros.errors import DataError, UsageError
+from svfm_ros.errors import DataError, UsageError, printable
 from svfm_ros.progress import progress
 
 if TYPE_CHECKING:
@@ -30,6 +34,8 @@ if TYPE_CHECKING:
     from svfm_ros.types import OccupancyGrid, Scan
 
 __all__ = ["add_arguments", "run"]
+
+_ROOM_BYTES = 8 << 20  # for map, picture and trajectory
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -50,7 +56,7 @@ def run(args: argparse.Namespace) -> int:
     config, raster = _configs(args)
     given = _given_map(args)
     source = open_scans(args.input, args.topic)
-    _make_folder(args.out)
+    check_output_folder(args.out, _ROOM_BYTES)
     done = _run(source, config, given)
     grid = _draw(source, done, raster) if given is None else given
     summary = _summary(args, source, done, grid, config)
@@ -75,13 +81,6 @@ def _given_map(args: argparse.Namespace) -> "OccupancyGrid | None":
     return load_map(args.map) if args.map is not None else None
 
 
-def _make_folder(folder: Path) -> None:
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise UsageError(f"cannot write to {folder}: {error.strerror}") from error
-
-
 def _run(source: "ScanSource", config: "SlamConfig", given: "OccupancyGrid | None") -> "SlamRun":
     from svfm_ros.slam.localise import Localiser
     from svfm_ros.slam.offline import run_slam
@@ -91,7 +90,7 @@ def _run(source: "ScanSource", config: "SlamConfig", given: "OccupancyGrid | Non
     with progress() as bar:
         task = bar.add_task("mapping" if given is None else "localising", total=source.count, note="")
         tick = _ticker(lambda note: bar.update(task, advance=1, note=note))
-        done = run_slam(source, on_scan=tick, slam=engine)
+        done = run_slam(source.messages(), on_scan=tick, slam=engine)
     if len(done.trajectory) < 2:
         why = ", ".join(f"{n} x {reason}" for reason, n in done.reasons.items()) or "there was one scan only"
         what = "no map could be made" if given is None else "no scan could be localised in the map"
@@ -115,11 +114,12 @@ def _draw(source: "ScanSource", done: "SlamRun", raster: "RasterConfig") -> "Occ
 
     with progress() as bar:
         task = bar.add_task("drawing", total=source.count, note="")
-        return draw_grid(_counted(source, lambda: bar.advance(task)), done.trajectory, raster)
+        scans = done.scans_used(source.messages())
+        return draw_grid(_counted(scans, lambda: bar.advance(task)), done.trajectory, raster)
 
 
-def _counted(source: "ScanSource", tick: Callable[[], None]) -> "Iterator[Scan]":
-    for scan in source:
+def _counted(scans: "Iterator[Scan]", tick: Callable[[], None]) -> "Iterator[Scan]":
+    for scan in scans:
         tick()
         yield scan
 
@@ -151,6 +151,7 @@ def _summary(
         "times_real_time": covered_s / max(done.wall_s, 1e-9),
         "scan_ms": {"median": median, "p99": late, "worst": worst},
         "counters": done.counters,
+        "motion": dataclasses.asdict(done.sensors.report()),
         "warnings": list(source.warnings),
         "options": to_mapping(config),
         "out": str(args.out),
@@ -160,21 +161,22 @@ def _summary(
 def _write(folder: Path, done: "SlamRun", grid: "OccupancyGrid", summary: dict[str, Any]) -> None:
     from svfm_ros.figures.map_figure import draw_map
     from svfm_ros.mapio import save_map
-    from svfm_ros.slam.tum_file import save_tum
+    from svfm_ros.slam.trajectory import save_tum
 
     try:
+        make_folder(folder)
         save_tum(folder / "trajectory.tum", done.trajectory.stamps_ns, done.trajectory.poses)
         if summary["map"] is None:
             save_map(grid, folder / "map.yaml")
         draw_map(folder / "map.png", grid, done.trajectory.poses, done.loops, Path(summary["input"]).name)
-        (folder / "summary.json").write_text(json.dumps(summary, indent=2) + "\n")
+        write_whole(folder / "summary.json", (json.dumps(summary, indent=2) + "\n").encode())
     except OSError as error:
         raise UsageError(f"cannot write to {folder}: {error.strerror}") from error
 
 
 def _report(args: argparse.Namespace, source: "ScanSource", summary: dict[str, Any]) -> None:
     for warning in source.warnings:
-        print(f"svfm slam: {warning}", file=sys.stderr)
+        print(printable(f"svfm slam: {warning}"), file=sys.stderr)
     if args.json:
         print_json(summary)
         return
@@ -186,8 +188,20 @@ def _report(args: argparse.Namespace, source: "ScanSource", summary: dict[str, A
         ("recording", f"{summary['covered_s']:.1f} s, {summary['path_m']:.1f} m walked"),
         ("map", f"{size[0]:.1f} x {size[1]:.1f} m"),
         ("loop closures", f"{summary['loops_believed']} accepted of {summary['loops_found']}"),
+        *_motion_rows(summary["motion"]),
         ("took", f"{summary['took_s']:.1f} s, {summary['times_real_time']:.0f} times real time"),
         ("per scan", f"{ms['median']:.1f} ms median, {ms['p99']:.1f} at 99 %, {ms['worst']:.1f} worst"),
         ("written to", str(args.out)),
     ]
     print_table(f"{args.input} ({source.kind})", ("what", "value"), rows)
+
+
+def _motion_rows(motion: dict[str, Any]) -> list[tuple[str, str]]:
+    """What was used besides scans, and what the scans contradict."""
+    names = (("IMU", "imu"), ("odometry", "odometry"))
+    used = [name for name, key in names if motion[f"{key}_used"]]
+    if not used:
+        return [("hints", motion["problem"])] if motion["problem"] else []
+    late = f"stamps {1e3 * motion['offset_s']:.0f} ms late, bias {math.degrees(motion['bias_radps']):.2f} deg/s"
+    text = f"{' and '.join(used)} ({late})"
+    return [("hints", f"{text}; {motion['problem']}" if motion["problem"] else text)]

@@ -21,15 +21,18 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from svfm_ros.cli.output import print_json, print_table
+from svfm_ros.atomic_files import check_output, check_output_folder, read_regular
+from svfm_ros.cli.output import print_json, print_table, say
 from svfm_ros.errors import UsageError
 
 if TYPE_CHECKING:
+    from svfm_ros.types import Walk
     from svfm_ros.walks.walk_store import Added, WalkStore
 
 __all__ = ["add_arguments", "run"]
 
 _MODELS = ("*.pt", "*.tables")  # and the tables beside them
+_MOST_BYTES = 1 << 30  # of a file that is copied
 _MAPS = ("*.state", "*.session", "*.unusable")  # mapping under way, with the trajectory of whoever wore the sensor
 
 
@@ -60,8 +63,13 @@ def run(args: argparse.Namespace) -> int:
     """Do what the options say, then list what the store holds; 1 when an export is incomplete."""
     if args.resident is not None and args.source is None:
         raise UsageError("--resident goes with --import, and there is none")
+    if args.export_csv is not None:
+        check_output(args.export_csv)
+    given = _walks_to_import(args)
+    if args.source is not None:
+        check_output_folder(args.store)
     store = _open(args)
-    outcome = _act(args, store)
+    outcome = _act(args, store, given)
     for _ in store.walks():  # reads all, so that damaged walks are known
         pass
     walks = Counter(entry.resident for entry in store.entries)
@@ -70,12 +78,23 @@ def run(args: argparse.Namespace) -> int:
         print_json({**figures, "problems": len(store.problems)})
         return outcome.code
     for line in outcome.lines:
-        print(line)
+        say(line)
     rows = [(name, count) for name, count in sorted(walks.items())]
     print_table(f"{args.store}, frame {store.frame}", ("resident", "walks"), rows)
     for problem in store.problems:
-        print(f"not used: {problem.reason}")
+        say(f"not used: {problem.reason}")
     return outcome.code
+
+
+def _walks_to_import(args: argparse.Namespace) -> "list[Walk] | None":
+    """The walks of the CSV file to import, read before a store is made; None where there is none."""
+    from svfm_ros.walks.walk_csv import read_walks_csv
+
+    if args.source is None or args.source.is_dir():
+        return None
+    if not args.source.exists():
+        raise UsageError(f"--import: expected a CSV file or a store, got nothing at {args.source}")
+    return read_walks_csv(args.source, args.resident or "unknown")
 
 
 def _open(args: argparse.Namespace) -> "WalkStore":
@@ -83,8 +102,6 @@ def _open(args: argparse.Namespace) -> "WalkStore":
 
     if args.source is None:
         return WalkStore.open(args.store)
-    if not args.source.exists():
-        raise UsageError(f"--import: expected a CSV file or a store, got nothing at {args.source}")
     if not args.source.is_dir():
         return WalkStore.create(args.store)
     if args.resident is not None:
@@ -94,17 +111,17 @@ def _open(args: argparse.Namespace) -> "WalkStore":
     return WalkStore.create(args.store, frame_of_store(args.source))
 
 
-def _act(args: argparse.Namespace, store: "WalkStore") -> _Outcome:
+def _act(args: argparse.Namespace, store: "WalkStore", walks: "list[Walk] | None") -> _Outcome:
+    if walks is not None:
+        return _Outcome(_count(store.import_walks(walks), args.source))
     if args.source is not None:
-        return _import(store, args.source, args.resident or "unknown")
+        return _import(store, args.source)
     if args.export_csv is not None:
         return _export(store, args.export_csv)
     return _Outcome([]) if args.delete_resident is None else _Outcome(_delete(store, args.delete_resident))
 
 
-def _import(store: "WalkStore", source: Path, resident: str) -> _Outcome:
-    if not source.is_dir():
-        return _Outcome(_count(store.import_csv(source, resident), source))
+def _import(store: "WalkStore", source: Path) -> _Outcome:
     was_empty = not len(store)
     added = store.import_store(source)
     return _Outcome(_count(added, source) + (_copy_files(source, store.path) if was_empty else []))
@@ -122,7 +139,7 @@ def _copy_files(source: Path, target: Path) -> list[str]:
     lines = []
     for path in _files(source, (*_MODELS, "*.state")):
         if path.is_file() and not (target / path.name).exists():
-            write_whole(target / path.name, path.read_bytes())
+            write_whole(target / path.name, read_regular(path, _MOST_BYTES))
             lines.append(f"{path} copied")
     return lines
 

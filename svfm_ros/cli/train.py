@@ -4,8 +4,8 @@ WALKS is a walk store (the folder that the live pipeline fills), a CSV file with
 wanted, resident (Unix seconds and metres, all in the frame of one house), or recordings of scans: bags, CARMEN logs,
 rawlogs, folders of them. The model learns from all walks; its score comes from leaving a fifth of them out at a time.
 
-Recordings go through SLAM, are cut into walks and laid into the frame of the first of them (or of --map); walks that
-cannot be placed with certainty are refused by name. They are kept in a store (--store, or MODEL with the ending
+Recordings go through SLAM, are cut into walks and aligned to the first of them (or to --map); walks whose position in
+the house is not certain are refused by name. They are kept in a store (--store, or MODEL with the ending
 .walks), and the model learns from all walks of that store: with more recordings another day, the house stays the same.
 
 for example:
@@ -21,7 +21,8 @@ import argparse
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from svfm_ros.cli.output import add_json_argument, print_json, print_refused, print_table
+from svfm_ros.atomic_files import check_output, check_output_folder, make_folder
+from svfm_ros.cli.output import add_json_argument, print_json, print_refused, print_table, seed
 from svfm_ros.errors import DataError, UsageError
 from svfm_ros.pipeline.walk_input import (
     WalkInput,
@@ -39,7 +40,8 @@ if TYPE_CHECKING:
 
 __all__ = ["add_arguments", "run"]
 
-_SURE = 0.95  # probability from which on a change of habits is reported
+_NO_PRIOR = "none"
+_ROOM_BYTES = 16 << 20  # for a model: those of the demonstration take 1 to 4 MB
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -52,8 +54,15 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--map", type=Path, metavar="FILE", help="map to lay recordings on (map_server YAML)")
     parser.add_argument("--places", type=Path, metavar="FILE", help="named places (YAML); others are found")
     parser.add_argument("--time-zone", metavar="Z", help="zone of the home, such as Europe/London (UTC)")
-    parser.add_argument("--resident", metavar="R", help="whose walks, where there are several people's")
-    parser.add_argument("--seed", type=int, default=0, metavar="N", help="of everything random (0)")
+    parser.add_argument(
+        "--resident", metavar="R", help="learn from this person's walks alone (one model for all residents)"
+    )
+    parser.add_argument("--seed", type=seed, default=0, metavar="N", help="of everything random (0)")
+    parser.add_argument(
+        "--prior",
+        metavar="FILE",
+        help="what is known of other people, made by svfm prior; none: nothing (the package's)",
+    )
     parser.add_argument(
         "--continue-from",
         type=Path,
@@ -67,11 +76,12 @@ def run(args: argparse.Namespace) -> int:
     """Read, learn, write."""
     from svfm_ros.forecasting.model_file import save_walk_model
 
-    _check_target(args.out)
+    check_output(args.out, _ROOM_BYTES, args.walks)
     given = _given(args)
     old = _old_model(args, given)
     learned = _learn(args, given, old)
     try:
+        make_folder(args.out.absolute().parent)
         save_walk_model(args.out, learned.file)
     except OSError as error:
         raise UsageError(f"cannot write {args.out}: {error.strerror}") from error
@@ -82,20 +92,12 @@ def run(args: argparse.Namespace) -> int:
 def _given(args: argparse.Namespace) -> WalkInput:
     recordings = recordings_of(args.walks)
     if recordings is None:
-        return read_walks(args.walks[0], args.resident)
-    given = keep_recordings(recordings, args.store or store_beside(args.out), args.resident, args.map)
+        return read_walks(args.walks[0], args.resident, several=True)
+    store = args.store or store_beside(args.out)
+    check_output_folder(store)
+    given = keep_recordings(recordings, store, args.resident, args.map)
     print_refused(given.refused)
     return given
-
-
-def _check_target(path: Path) -> None:
-    """Before the work, not after it."""
-    if path.is_dir():
-        raise UsageError(f"expected a file for the model, got the folder {path}")
-    try:
-        path.absolute().parent.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise UsageError(f"cannot write to {path.parent}: {error.strerror}") from error
 
 
 def _old_model(args: argparse.Namespace, given: WalkInput) -> "WalkModelFile | None":
@@ -114,12 +116,15 @@ def _old_model(args: argparse.Namespace, given: WalkInput) -> "WalkModelFile | N
 def _learn(args: argparse.Namespace, given: WalkInput, old: "WalkModelFile | None") -> "Learned":
     from svfm_ros.config.forecast_config import WalkTrainConfig
     from svfm_ros.config.walk_config import WindowsConfig
+    from svfm_ros.forecasting.free_walker import FreeWalkerPrior
     from svfm_ros.pipeline.learn import LearnConfig, learn
 
     config = LearnConfig(
         windows=WindowsConfig(time_zone=args.time_zone or WindowsConfig().time_zone),
         train=WalkTrainConfig(seed=args.seed),
+        use_prior=args.prior != _NO_PRIOR,
     )
+    prior = None if args.prior in (None, _NO_PRIOR) else FreeWalkerPrior.load(Path(args.prior))
     with progress() as bar:
         task = bar.add_task("training", total=None, note="")
         return learn(
@@ -128,14 +133,16 @@ def _learn(args: argparse.Namespace, given: WalkInput, old: "WalkModelFile | Non
             places=_named(args),
             frame=given.frame or "map",
             go_on_from=old,
+            prior=prior,
             progress=lambda done, total: bar.update(task, completed=done, total=total),
         )
 
 
 def _named(args: argparse.Namespace) -> "Places | None":
-    from svfm_ros.walks.places import load_places
+    from svfm_ros.walks.places import load_places, places_file
 
-    return load_places(args.places) if args.places else None
+    file = places_file(args.places, args.map)
+    return load_places(file) if file else None
 
 
 def _figures(given: WalkInput, learned: "Learned", old: "WalkModelFile | None") -> dict[str, Any]:
@@ -150,6 +157,7 @@ def _figures(given: WalkInput, learned: "Learned", old: "WalkModelFile | None") 
         "held_out_nll_before": None if old is None else old.metrics.get("held_out_nll"),
         "free_share": file.metrics["free_share"],
         "change": _change(file.metrics),
+        "residents": list(file.residents.names),
         "places": [p["name"] for p in file.metrics["places"]],
         "seconds": learned.seconds,
         "time_zone": file.time_zone,
@@ -162,7 +170,9 @@ def _change(metrics: dict[str, Any]) -> str | None:
     """The date of the last change of habits, where there probably was one."""
     from datetime import date, timedelta
 
-    if metrics["change_probability"] < _SURE:
+    from svfm_ros.pipeline.learn import CHANGE_IS_SURE
+
+    if metrics["change_probability"] < CHANGE_IS_SURE:
         return None
     return str(date(1970, 1, 1) + timedelta(days=int(metrics["change_day"])))
 
@@ -176,6 +186,7 @@ def _report(args: argparse.Namespace, figures: dict[str, Any]) -> None:
     rows = [
         ("walks", f"{figures['walks']}, {figures['walks_new']} of them new"),
         *([("left out", f"{figures['walks_unplaced']} not placed in the house")] if figures["walks_unplaced"] else []),
+        *([("residents", ", ".join(figures["residents"]))] if len(figures["residents"]) > 1 else []),
         ("fields", figures["fields"]),
         ("places", ", ".join(figures["places"]) or "none found"),
         ("NLL of walks left out", nll),

@@ -184,7 +184,6 @@ def test_map_and_places_are_exported(tmp_path: Path, cabin: str) -> None:
         (["--resident", "3", "--out", "x"], "--walks, --days or --minutes with --resident"),
         (["--weekend", "--walks", "3", "--out", "x"], "expected --resident with --weekend"),
         (["--config", "missing.yaml", "--out", "x"], "cannot read missing.yaml"),
-        (["--minutes", "5", "--start-hour", "25", "--out", "x"], "hour of the day"),
     ],
 )
 def test_what_makes_no_sense_is_said_in_one_line(

@@ -9,9 +9,9 @@ from flats import FLAT, scans_along, walk
 
 from svfm_ros import geometry
 from svfm_ros.cli.main import main
+from svfm_ros.slam.trajectory import load_tum
 from svfm_ros.slam.trajectory_metrics import absolute_error
-from svfm_ros.slam.tum_file import load_tum
-from svfm_ros.sources.npz_scans import save_scans
+from svfm_ros.sources.open_scans import save_scans
 
 ROUND = walk((1.5, 1.2), (2.8, 3.2), (5.2, 3.2), (5.4, 1.5), (5.2, 3.2), (2.8, 3.2), (1.5, 1.2))
 AGAIN = walk((5.3, 1.8), (5.2, 3.2), (2.8, 3.2), (1.5, 1.2))

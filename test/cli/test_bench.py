@@ -1,6 +1,6 @@
 """The page of results: a run replaces what it measured and nothing else."""
 
-from svfm_ros.cli.results_page import Section, updated
+from svfm_ros.cli.bench import Section, updated
 
 SPEED = Section(
     "speed", "How fast.", {"checks": [{"name": "times faster", "value": 3.21987, "target": ">= 3", "ok": True}]}
