@@ -19,6 +19,7 @@ demo: setup ## simulated walks, replayed through real ROS 2 nodes
 	@$(BIN)/svfm demo --out out/demo
 
 test: lint ## all tests that finish within ten minutes, with the linters first
+	@scripts/setup.sh fleet || echo "Ray cannot be installed here: the tests of many homes on Ray are skipped" >&2
 	@$(BIN)/python -m pytest -m "not slow and not ros" -n 2 --dist loadscope --cov=svfm_ros --cov-report=
 	@$(BIN)/python -m pytest -m "ros and not slow" --cov=svfm_ros --cov-append --cov-report=
 	@echo "coverage of the core (target: 90 %)" && $(BIN)/coverage report --fail-under=90

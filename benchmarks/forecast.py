@@ -122,7 +122,12 @@ def _compare(found: Found, home: Home, seed: int, count: int, sets: int) -> None
     for i in range(sets):
         say(f"{count} walks, training set {i + 1} of {sets}")
         train = windows(training(home, seed + 1 + 100 * i, count))
-        parts.append([_scored(f, step, home, train) for f, step in _forecasters(found, home)])
+        forecasters = _forecasters(found, home)
+        scored = [_scored(f, step, home, train) for f, step in forecasters]
+        ours = forecasters[0][0]
+        assert isinstance(ours, Product)
+        asked = ask_from_start(home.held_out, TICKS)
+        parts.append([*scored, score(ours.free_walker_alone(), asked), score(ours.habits_alone(), asked)])
     many = sets > 1
     rows = [QuestionScores.over_training_sets(r) if many else r[0] for r in zip(*parts, strict=True)]
     title = f"{count} walks"

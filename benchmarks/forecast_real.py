@@ -23,7 +23,7 @@ from benchlib.forecasts.cliff_lhmp import CliffForecaster
 from benchlib.forecasts.comparators import ConstantVelocity
 from benchlib.forecasts.forecast_scores import QuestionScores, score
 from benchlib.forecasts.paper_forecasters import paper_forecasters
-from benchlib.forecasts.product import Product, ProductOptions, open_scene_options
+from benchlib.forecasts.product import Product, ProductOptions, home_options
 from benchlib.forecasts.questions import PathForecaster, QuestionSet, ask_from_within
 from benchlib.forecasts.real_walks import DT_S, ETH_UCY, as_windows, load_edinburgh, load_eth_ucy, load_thor
 from benchlib.forecasts.replay_comparators import PlaceReplay, WalkerFrameReplay, kernel_density
@@ -107,7 +107,7 @@ def _arguments(argv: Sequence[str] | None) -> _Run:
         sets=sets if args.sets is None else tuple(args.sets),
         scenes=scenes if args.scenes is None else tuple(args.scenes),
         ticks=ticks if args.ticks is None else tuple(args.ticks),
-        options=open_scene_options(),
+        options=home_options(),
         development=args.development,
         paper_steps=0 if args.no_paper else 50 if args.quick else _PAPER_STEPS,
         quiet=args.json,
@@ -124,7 +124,8 @@ def _in_scene(run: _Run, name: str, checks: list[Check], payload: dict[str, Any]
     if run.development:
         split = split_by_time(split.train, _HELD_OUT)
     train = split.train.select(np.sort(np.argsort(-split.train.start_ns)[:_TRACKS]))  # the latest before the others
-    ours, fit_s = _fitted(Product(options=run.options), train)
+    ours = Product(options=run.options)
+    fit_s = _fitted(ours, train)[1]
     for ticks in run.ticks:
         title = f"{name}, {ticks * DT_S:g} s ahead"
         asked = _questions(split.held_out, ticks)
@@ -132,7 +133,8 @@ def _in_scene(run: _Run, name: str, checks: list[Check], payload: dict[str, Any]
             _say(f"{title}: left out, fewer than {_PEOPLE} people were tracked for so long")
             continue
         _say(title)
-        rows = [score(ours, asked, fit_s), *_compared(run, train, asked, ticks)]
+        rows = [score(ours, asked, fit_s), score(ours.free_walker_alone(), asked), score(ours.habits_alone(), asked)]
+        rows += _compared(run, train, asked, ticks)
         payload[title] = records(rows)
         checks += ahead_or_tied(title, rows) + calibrated(title, rows[0])
         if not run.quiet:

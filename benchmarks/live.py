@@ -81,14 +81,14 @@ def latency(out, args):
 def kills(out, args):
     """Time until a killed node is back, and what is lost."""
     every_s = 6.0
-    record_tour(out / "bag", 10.0 + every_s * (args.kills + 1), args.seed)
+    record_tour(out / "bag", 10.0 + 2.0 * every_s * (args.kills + 1), args.seed)  # nodes may be slow to come back
     train_first(out / "trained")
     away, maps = [], []
     rng = random.Random(args.seed)
     with LiveListener() as listener, Processes(out, {"trainer_node": TRAIN_ALWAYS}) as nodes:
         player = begin(listener, nodes, out, 1.0)
         next_s = time.monotonic() + 8.0
-        while player.poll() is None:
+        while player.poll() is None and (len(away) < args.kills or time.monotonic() < next_s):
             nodes.revive()
             keep_training(listener)
             if len(away) < args.kills and time.monotonic() >= next_s:

@@ -2,6 +2,9 @@
 
 Beside it, the same number of paths of a field mixture of the same size, solved in torch: by our dopri5, row by row, and
 with fixed steps. Time is processor time of the one thread, so that other programs on the machine do not count.
+
+And forecasts of many walkers in one call (``forecast_many``), 200 paths each: compiled, and by the batched code that
+runs on a GPU, here on the CPU (and on the GPU, by the clock, where there is one).
 """
 
 import argparse
@@ -13,11 +16,11 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 
 from svfm_ros.cli.output import add_json_argument, print_table, report
 from svfm_ros.config.forecast_config import ForecastConfig
-from svfm_ros.config.solver_config import SolverConfig
-from svfm_ros.config.svfm_config import ModelConfig
+from svfm_ros.config.svfm_config import ModelConfig, SolverConfig
 from svfm_ros.forecasting.forecaster import Forecaster
 from svfm_ros.pipeline.learn import learn
 from svfm_ros.sim.house import load_house
@@ -30,6 +33,7 @@ from svfm_ros.targets import Check, at_most
 _HORIZON_S = 10.0
 _COUNTS = (200, 500, 1000, 2000)
 _TARGET_MS = 10.0
+_WALKERS = (1, 100, 1000)
 
 
 def main(argv: list[str] | None = None) -> int:
@@ -39,7 +43,11 @@ def main(argv: list[str] | None = None) -> int:
     add_json_argument(parser)
     args = parser.parse_args(argv)
     torch.set_num_threads(1)
-    ours = _forecaster()
+    forecaster, start, stamp = _forecaster()
+
+    def ours(count: int) -> object:
+        return forecaster.forecast(start, stamp, samples=count)
+
     peers = {"torch, fixed steps": _fixed_steps(), "torch, our dopri5 1e-4": _dopri5()}
     rows = []
     for count in _COUNTS:
@@ -47,9 +55,11 @@ def main(argv: list[str] | None = None) -> int:
         took |= {name: _median_ms(lambda n=count, f=f: f(n), max(3, args.repeats // 10)) for name, f in peers.items()}
         rows.append({"paths": count, **took})
     checks = _checks(rows)
+    many = [_many_row(forecaster, start, stamp, count) for count in _WALKERS]
     if not args.json:
+        print_table("forecast_many, one thread: forecasts a second", tuple(many[0]), [r.values() for r in many])
         print_table(f"paths over {_HORIZON_S:g} s, one thread: median ms", tuple(rows[0]), [r.values() for r in rows])
-    return report("sampling", checks, {"rows": rows}, args.json)
+    return report("sampling", checks, {"rows": rows, "many": many}, args.json)
 
 
 def _checks(rows: list[dict[str, float]]) -> list[Check]:
@@ -71,13 +81,26 @@ def _median_ms(run: Callable[[], object], repeats: int) -> float:
     return 1e3 * float(np.median(times))
 
 
-def _forecaster() -> Callable[[int], object]:
-    """A whole forecast: paths, shares, entropy, what it rests on."""
+def _forecaster() -> tuple[Forecaster, NDArray[np.float64], int]:
+    """A forecaster whose forecasts are whole (paths, shares, entropy, what it rests on), a start and a time."""
     house = load_house()
     walks = [w.walk for w in simulate_protocol(house, seed=1)]
     forecaster = Forecaster(learn(walks, places=house.places).file, house.places, ForecastConfig(horizon_s=_HORIZON_S))
-    start, stamp = walks[0].xy[0], int(walks[0].stamps_ns[0])
-    return lambda count: forecaster.forecast(start, stamp, samples=count)
+    return forecaster, walks[0].xy[0], int(walks[0].stamps_ns[0])
+
+
+def _many_row(compiled: Forecaster, start: NDArray[np.float64], stamp: int, walkers: int) -> dict[str, float]:
+    """Forecasts a second of ``walkers`` at once."""
+    devices = {"torch, CPU": "torch"} | ({"torch, GPU": "cuda"} if torch.cuda.is_available() else {})
+    batched = {n: Forecaster(compiled.file, compiled.places, compiled.config, device=d) for n, d in devices.items()}
+    row: dict[str, float] = {"walkers": walkers}
+    for name, forecaster in {"compiled": compiled, **batched}.items():
+        clock = time.perf_counter if name.endswith("GPU") else time.process_time
+        forecaster.forecast_many([start], [stamp])
+        began = clock()
+        forecaster.forecast_many([start] * walkers, [stamp] * walkers)
+        row[name] = walkers / (clock() - began)
+    return row
 
 
 def _mixture() -> MixtureModel:

@@ -27,6 +27,8 @@ from benchlib.lidar_logs import (
     path_of,
     read_log,
 )
+from benchlib.localised_starts import localised_starts
+from benchlib.slam_memory import peak_mb
 from benchlib.slam_peers import run_peers
 
 from svfm_ros.cli.output import add_json_argument, print_table, report
@@ -38,13 +40,15 @@ from svfm_ros.types import Scan
 
 NEEDS_DATA = "lidar"
 
-_PARTS = ("freiburg", "online", "logs", "degraded", "intel", "cut", "false-loops", "peers")
+_PARTS = ("freiburg", "online", "logs", "degraded", "intel", "cut", "localise", "memory", "false-loops", "peers")
 _OFFSET_S = 1211.43
 _SHORT_S = 10.0
 _JOIN_S = 0.12
 _INTEL_OFFSET_S, _INTEL_JOIN_S = 976052857.337, 0.006
 _BAD_JOIN_M, _BAD_JOIN_DEG = 0.1, 3.0  # relations that the publisher's poses miss by more are bad joins
 _WARM_UP_SCANS = 1500
+_SPARSE_S = 1.0  # recordings with fewer scans than one in so many seconds are sparse
+_FIRST_POSE_S = 3.0
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -86,6 +90,10 @@ def measure(args: argparse.Namespace) -> tuple[list[Check], dict[str, Any]]:
         checks += _intel_relations(args.data, payload)
     if "cut" in args.only:
         checks += _cut(args.data / LOGS[0].file, scans, run, payload)
+    if "localise" in args.only:
+        checks += _localise(scans, run, payload)
+    if "memory" in args.only:
+        checks += _memory(args.data, payload)
     if "false-loops" in args.only:
         checks += _false_loops(scans, relations, sound, payload)
     if "peers" in args.only:
@@ -175,6 +183,7 @@ def _log_figures(folder: Path, log: Log, scans: list[Scan], run: SlamRun) -> dic
     rmse = error_to_corrected(run, corrected) if corrected else (float("nan"), float("nan"))
     return {
         "scans": len(scans),
+        "period_s": path_of(scans) / len(scans),
         "placed": len(run.trajectory) / len(scans),
         "took_s": run.wall_s,
         "loops": sum(loop.accepted for loop in run.loops),
@@ -195,6 +204,8 @@ def _log_checks(log: Log, figures: dict[str, Any]) -> list[Check]:
         checks.append(at_most(f"{log.name}: to the publisher's corrected poses, RMSE m", figures["rmse_m"], 0.5))
     if np.isfinite(figures["loops_right"]):
         checks.append(at_least(f"{log.name}: loops that are right", figures["loops_right"], 0.99))
+    if figures["period_s"] > _SPARSE_S:
+        checks.append(at_most(f"{log.name}: per scan, ms", 1e3 * figures["took_s"] / figures["scans"], 50.0))
     return checks
 
 
@@ -265,6 +276,26 @@ def _cut(path: Path, scans: list[Scan], run: SlamRun, payload: dict[str, Any]) -
         at_least("cut into five: share of scans in one map", placed, 0.99),
         at_most("cut into five: ATE, times that of the whole", cut_m / whole_m, 1.2),
     ]
+
+
+def _localise(scans: list[Scan], run: SlamRun, payload: dict[str, Any]) -> list[Check]:
+    """Ten starts in the map of the whole recording, each with nothing known."""
+    _say("Freiburg, localised in its map from ten starts")
+    starts = localised_starts(scans, run)
+    columns = ("first_pose_s", "placed", "wrong")
+    payload["localised"] = [{name: getattr(start, name) for name in columns} for start in starts]
+    soon = sum(start.first_pose_s <= _FIRST_POSE_S for start in starts)
+    return [
+        at_least("localised, first pose within 3 s of motion, of ten starts", soon, 9),
+        at_least("localised, least share of scans placed from there on", min(s.placed for s in starts), 0.99),
+        at_most("localised, poses more than 0.5 m off", sum(s.wrong for s in starts), 0),
+    ]
+
+
+def _memory(folder: Path, payload: dict[str, Any]) -> list[Check]:
+    _say("Freiburg, memory")
+    payload["memory_mb"] = {"freiburg": peak_mb(folder / LOGS[0].file)}
+    return [at_most("Freiburg, memory of the whole process, MB", payload["memory_mb"]["freiburg"], 250.0)]
 
 
 def _picture(folder: Path, log: Log, scans: list[Scan], run: SlamRun) -> None:

@@ -24,7 +24,7 @@ import torchode  # type: ignore[import-untyped]
 from torch import Tensor
 
 from svfm_ros.cli.output import add_json_argument, print_table, report
-from svfm_ros.config.solver_config import SolverConfig
+from svfm_ros.config.svfm_config import SolverConfig
 from svfm_ros.svfm.solver.solve import solve
 from svfm_ros.targets import Check, at_least, at_most
 

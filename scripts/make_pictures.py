@@ -1,19 +1,24 @@
 #!/usr/bin/env python3
 """Draw every picture of the documentation again, each by the command that its page names.
 
-`make pictures` runs it. The picture of the report needs a browser: without chromium it stays as it is.
+`make pictures` runs it. The pictures of the report and of the live page need a browser: without chromium they stay as
+they are.
+
+    python scripts/make_pictures.py [NAME ...]     some of pictures, experiments, tour, report, live
 """
 
 import shutil
 import subprocess
 import sys
 import tempfile
+import time
 from collections.abc import Sequence
 from pathlib import Path
 
 from PIL import Image
 
-PICTURES = Path(__file__).resolve().parent.parent / "docs" / "pictures"
+ROOT = Path(__file__).resolve().parent.parent
+PICTURES = ROOT / "docs" / "pictures"
 BROWSER = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
 _DAYS, _STAY_S, _HOUR = 42, 4500, 23
 _AT_ONCE = (
@@ -21,20 +26,30 @@ _AT_ONCE = (
 )
 _PAPER = (246, 247, 249)  # background of the report page
 _LARGEST = (1200, 1200)  # pixels of any other picture
-_SCREEN, _SHARE, _CUT = (1260, 3300), 0.6, 0.466  # pixels of the page, size of the picture, height of its first part
+_SCREEN, _SHARE, _CUT = (1260, 3560), 0.6, 0.518  # pixels of the page, size of the picture, height of its first part
+_WINDOW, _WINDOW_SHARE = (1400, 900), 0.72  # the same of the live page
+_ON_THE_WAY = (
+    "now.news?.caption.startsWith('Next morning') && now.soFar?.length > 24 && now.forecast?.known && now.paths"
+)
+_DEMO_S = 1200.0
 
 
-def main() -> int:
-    """Draw them all."""
+def main(names: Sequence[str]) -> int:
+    """Draw the pictures of these names, or all."""
     with tempfile.TemporaryDirectory() as folder:
         out = Path(folder)
-        svfm("pictures", "--out", PICTURES)
-        draw_experiments(out)
-        draw_tour(out)
-        if BROWSER is None:
-            print("no chromium here: report.png stays as it is", file=sys.stderr)
-        else:
-            draw_report(out)
+        draw = {
+            "pictures": lambda: svfm("pictures", "--out", PICTURES),
+            "experiments": lambda: draw_experiments(out),
+            "tour": lambda: draw_tour(out),
+            "report": lambda: draw_report(out),
+            "live": lambda: draw_live(out),
+        }
+        for name in names or draw:
+            if name in ("report", "live") and BROWSER is None:
+                print(f"no chromium here: {name}.png stays as it is", file=sys.stderr)
+            else:
+                draw[name]()
     return 0
 
 
@@ -95,6 +110,31 @@ def photograph(page: Path, out: Path) -> Image.Image:
         return seen.convert("RGB").resize(size, Image.Resampling.LANCZOS)
 
 
+def draw_live(out: Path) -> None:
+    """The live page while the demo's wearer walks to the kitchen."""
+    sys.path.insert(0, str(ROOT / "test" / "helpers"))
+    from browser import Browser
+
+    command = [sys.executable, "-m", "svfm_ros.cli.main", "demo", "--out", str(out / "demo")]
+    demo = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+    assert demo.stdout is not None
+    address = demo.stdout.readline().split()[-1]
+    browser = Browser()
+    try:
+        page = browser.open("about:blank", *_WINDOW)
+        while page.eval("document.body.dataset.connected") is None:  # until the page is served
+            page.call("Page.navigate", url=address)
+            time.sleep(1.0)
+        page.wait_for(_ON_THE_WAY, _DEMO_S)
+        page.screenshot(out / "live.png")
+        with Image.open(out / "live.png") as seen:
+            size = (round(_WINDOW_SHARE * seen.width), round(_WINDOW_SHARE * seen.height))
+            seen.convert("RGB").resize(size, Image.Resampling.LANCZOS).save(PICTURES / "live.png", optimize=True)
+    finally:
+        browser.close()
+        demo.communicate()
+
+
 def side_by_side(pictures: Sequence[Image.Image]) -> Image.Image:
     """One picture of several, from left to right."""
     joined = Image.new("RGB", (sum(p.width for p in pictures), max(p.height for p in pictures)), _PAPER)
@@ -106,4 +146,4 @@ def side_by_side(pictures: Sequence[Image.Image]) -> Image.Image:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(main(sys.argv[1:]))

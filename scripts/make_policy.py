@@ -9,22 +9,13 @@ import sys
 import xml.etree.ElementTree as ET
 from pathlib import Path
 
-from svfm_ros.nodes.runtime.interface import SERVICES, TOPICS
+from svfm_ros.nodes.runtime.interface import LIFECYCLE_SERVICES, PARAMETER_SERVICES, SERVICES, TOPICS, TRANSITIONS
 
 POLICY = Path(__file__).resolve().parent.parent / "config" / "sros2" / "policy.xml"
-NODES = ("slam_node", "trainer_node", "forecast_node", "sim_node", "player")
+NODES = ("slam_node", "trainer_node", "forecast_node", "sim_node", "player", "web_node")
 
-_PUBLISHED_BY_ALL = ("/parameter_events", "/rosout")
+_PUBLISHED_BY_ALL = ("/parameter_events", "/rosout", f"~/{TRANSITIONS}")
 _SUBSCRIBED_BY_ALL = ("/clock",)
-_SERVICES_OF_ALL = (
-    "describe_parameters",
-    "get_parameter_types",
-    "get_parameters",
-    "get_type_description",
-    "list_parameters",
-    "set_parameters",
-    "set_parameters_atomically",
-)
 _REPLAYED = ("scan", "points", "imu", "odom", "ground_truth/pose")  # by the player
 
 
@@ -50,7 +41,12 @@ def policy() -> str:
         profile = ET.SubElement(profiles, "profile", ns="/", node=node)
         _add(profile, "topic", "publish", {*_topics(node, "out"), *_PUBLISHED_BY_ALL})
         _add(profile, "topic", "subscribe", {*_topics(node, "in"), *_SUBSCRIBED_BY_ALL})
-        _add(profile, "service", "reply", {f"~/{name}" for name in (*_SERVICES_OF_ALL, *_services(node))})
+        _add(
+            profile,
+            "service",
+            "reply",
+            {f"~/{name}" for name in (*PARAMETER_SERVICES, *LIFECYCLE_SERVICES, *_services(node))},
+        )
     ET.indent(root)
     return ET.tostring(root, encoding="unicode", xml_declaration=True) + "\n"
 

@@ -12,10 +12,10 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from svfm_ros.cli.main import COMMANDS
-from svfm_ros.config.node_config import LIVE_SECTIONS, NODE_CONFIGS
+from svfm_ros.config.node_config import LIVE_SECTIONS, NODE_CONFIGS, LifecycleConfig
 from svfm_ros.config.options import Option, options_of
-from svfm_ros.nodes.runtime.graph_description import ARGUMENTS
-from svfm_ros.nodes.runtime.interface import SERVICES, TOPICS
+from svfm_ros.nodes.runtime.interface import LIFECYCLE_SERVICES, SERVICES, TOPICS, TRANSITIONS
+from svfm_ros.nodes.runtime.launch_arguments import ARGUMENTS
 
 PAGE = Path(__file__).resolve().parent.parent / "docs" / "reference.md"
 
@@ -36,6 +36,14 @@ either kind. All message types are standard ones.
 
 _SERVICES = """\
 Each is below its node's name, for example `ros2 service call /slam_node/save_map std_srvs/srv/Trigger`.
+"""
+
+_LIFECYCLE = f"""\
+All nodes are lifecycle nodes. With `autostart:=true`, the default, they configure and activate themselves. With
+`autostart:=false` they wait for a lifecycle manager or for `ros2 lifecycle set /slam_node configure` and `activate`.
+`deactivate` stops input and output (a replay and a simulation pause, the walk under way is stored), `cleanup` frees
+everything. Each node has the services {", ".join(f"`{name}`" for name in LIFECYCLE_SERVICES)} and the topic
+`{TRANSITIONS}` of such nodes.
 """
 
 _PARAMETERS = """\
@@ -76,9 +84,11 @@ def page() -> str:
         "## Services\n",
         _SERVICES,
         _services(),
+        _LIFECYCLE,
         "## Parameters\n",
         _PARAMETERS,
     ]
+    parts += [f"### all nodes\n\n{_parameters('', LifecycleConfig)}"]
     parts += [f"### {name}\n\n{config.__doc__}\n\n{_parameters(name, config)}" for name, config in NODE_CONFIGS.items()]
     return "\n".join(parts)
 

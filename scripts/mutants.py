@@ -64,7 +64,7 @@ def main() -> int:
 def core_files() -> list[Path]:
     """The rooms of the core and the base modules."""
     rooms = [p for room in ROOMS for p in sorted((ROOT / "svfm_ros" / room).rglob("*.py"))]
-    base = [p for p in sorted((ROOT / "svfm_ros").glob("*.py")) if p.name != "version.py"]
+    base = [p for p in sorted((ROOT / "svfm_ros").glob("*.py")) if p.name != "installed_files.py"]
     return [p for p in rooms + base if p.name != "__init__.py"]
 
 
@@ -177,7 +177,7 @@ def tests_of(file: Path, folder: Path) -> list[str]:
     found = [p for p in sorted((folder / "test").rglob("test_*.py")) if module in p.read_text()]
     rooms = [file.parts[1]] if len(file.parts) > 2 else [r for r in ROOMS if _uses(folder / "svfm_ros" / r, module)]
     for room in rooms:
-        found += [p for p in sorted((folder / "test" / room).glob("test_*.py")) if p not in found]
+        found += [p for p in sorted((folder / "test" / room).rglob("test_*.py")) if p not in found]
     if not found:
         found = sorted((folder / "test").glob("test_*.py"))
     return [str(p.relative_to(folder)) for p in found if "nodes" not in p.relative_to(folder).parts]

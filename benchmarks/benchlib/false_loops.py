@@ -16,7 +16,7 @@ _TRUE_PER_FALSE = 4  # one in five of all
 def run_with_false_loops(scans: Sequence[Scan], seed: int) -> tuple[SlamRun, int]:
     """A run in which one loop in five is false; also says how many that were."""
     slam = Slam()
-    search = slam._backend._mapper._search  # the place where loops come from; no door leads there, nor should one
+    search = slam._backend._mapper._search  # loops come from this private object; nothing public needs it
     find, rng = search.find, np.random.default_rng(seed)
     count = {"true": 0, "false": 0}
 

@@ -1,4 +1,4 @@
-"""For benchmarks/live.py: recordings to replay, the nodes as processes, and a node that receives their messages."""
+"""For benchmarks of the live pipeline: recordings, the nodes as processes, and a node that receives their messages."""
 
 import contextlib
 import io
@@ -12,6 +12,7 @@ from pathlib import Path
 import numpy as np
 
 NODES = ("slam_node", "trainer_node", "forecast_node")
+_STOP_S = 60.0
 RESPAWN_S = 0.25  # as launch does it
 _PAGE = os.sysconf("SC_PAGE_SIZE")
 
@@ -77,6 +78,7 @@ class Processes:
         self.running = {}
         self._died = {}
         self.restarts = 0
+        self.slow_stops = 0  # nodes that had to be killed at the end
 
     def start(self, name, *arguments):
         """Start a node; its output goes to a file."""
@@ -115,7 +117,11 @@ class Processes:
             with contextlib.suppress(ProcessLookupError):
                 process.terminate()
         for process in self.running.values():
-            process.wait(30)
+            try:
+                process.wait(_STOP_S)
+            except subprocess.TimeoutExpired:
+                process.kill()
+                self.slow_stops += 1
 
 
 def ros_arguments(parameters):
@@ -149,6 +155,7 @@ class LiveListener:
         best_effort = QoSProfile(depth=1000, reliability=ReliabilityPolicy.BEST_EFFORT)
         self.scan_s, self.pose_s, self.forecast_s = {}, {}, {}
         self.figures, self.models, self.walks = {}, [], 0
+        self.walk_ends_ns = set()  # of the walks that were announced
         self.map, self.marker_bytes = b"", 0
         self.active_s = {}  # time of the last output of each node
         self._context = rclpy.Context()
@@ -186,8 +193,12 @@ class LiveListener:
         self._note(self.forecast_s, raw, 8)  # after the number of markers
         self.active_s["forecast_node"] = time.monotonic()
 
-    def _walk(self, _raw):
+    def _walk(self, raw):
         self.walks += 1
+        self._note_end(raw)
+
+    def _note_end(self, raw):
+        self.walk_ends_ns.add(int.from_bytes(raw[4:8], "little") * 10**9 + int.from_bytes(raw[8:12], "little"))
 
     def _take_map(self, raw):
         self.map = bytes(raw)

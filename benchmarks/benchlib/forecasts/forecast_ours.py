@@ -16,7 +16,7 @@ from svfm_ros.config.sim_config import LidarConfig
 from svfm_ros.forecasting.forecaster import Forecaster
 from svfm_ros.forecasting.scores import total_variation
 from svfm_ros.forecasting.walls import Walls
-from svfm_ros.sim.floor_plan import floor_plan
+from svfm_ros.sim.house import floor_plan
 from svfm_ros.sim.walker import ANCHOR, is_night, simulate_habit
 from svfm_ros.targets import Check, at_least, at_most
 from svfm_ros.types import Walk, WalkWindows
@@ -28,6 +28,7 @@ Array = NDArray[np.float64]
 _SEEN = (0.0, 0.2, 0.4, 0.6, 0.8)
 _LEAST_SHARE = 1e-3  # a share of none counts as this
 _UNSEEN_WALKS = 40
+_LATE = 0.8  # of the walk: in this house the ways to two places part only after two thirds of it
 _SAMPLES = 500
 
 
@@ -36,7 +37,7 @@ def unseen_destinations(
 ) -> None:
     """Walks to a destination that training lacks, each destination in turn, and how unfamiliar they are called."""
     names = np.array(home.destinations)
-    rows, gaps, unseen, ordinary, people, others = [], [], [], [], [], []
+    rows, gaps, unseen, late, ordinary, people, others = [], [], [], [], [], [], []
     for left_out in sorted(set(home.destinations)):
         say(f"no walk to the {left_out} in training")
         known = [w for w in training(home, seed, 2 * _UNSEEN_WALKS) if w.destination != left_out][:_UNSEEN_WALKS]
@@ -47,31 +48,35 @@ def unseen_destinations(
         own, straight = ours.step_nll(new), straight_step_nll(train, new)
         gaps.append(own - straight)
         unseen.append(_unfamiliar(ours, new))
+        late.append(_unfamiliar(ours, new, _LATE))
         ordinary.append(_unfamiliar(ours, usual))
         people += new.walk_ids
         others += usual.walk_ids
-        means = (own, straight, unseen[-1], ordinary[-1])
+        means = (own, straight, unseen[-1], late[-1], ordinary[-1])
         rows.append({"left_out": left_out, **dict(zip(_UNSEEN_COLUMNS, (float(m.mean()) for m in means), strict=True))})
     payload["destinations left out of training"] = rows
-    gap, new_, usual_ = (
-        estimate(np.concatenate(v), w) for v, w in ((gaps, people), (unseen, people), (ordinary, others))
-    )
+    kinds = ((gaps, people), (unseen, people), (late, people), (ordinary, others))
+    gap, new_, late_, usual_ = (estimate(np.concatenate(v), w) for v, w in kinds)
     title = f"{_UNSEEN_WALKS} walks, destination never seen"
     checks += [
         at_most(f"{title}: one-step density, ours minus constant velocity's, nats per step", gap.mean, 0.3, gap.error),
         at_least(f"{title}: unfamiliar after half the walk, mean", new_.mean, 0.8, new_.error),
+        at_least(f"{title}: unfamiliar after {_LATE:.0%} of the walk, mean", late_.mean, 0.8, late_.error),
         at_most(f"{_UNSEEN_WALKS} walks, ordinary walks: unfamiliar, mean", usual_.mean, 0.1, usual_.error),
     ]
     if not quiet:
         print_table("destinations left out of training", tuple(rows[0]), [tuple(r.values()) for r in rows])
 
 
-_UNSEEN_COLUMNS = ("ours_nats_per_step", "constant_velocity_nats_per_step", "unfamiliar_unseen", "unfamiliar_ordinary")
+_UNSEEN_COLUMNS = (
+    *("ours_nats_per_step", "constant_velocity_nats_per_step"),
+    *("unfamiliar_unseen", "unfamiliar_unseen_late", "unfamiliar_ordinary"),
+)
 
 
-def _unfamiliar(ours: Product, walks: WalkWindows) -> Array:
-    """``Forecast.unfamiliar`` after half of each walk ``(N,)``."""
-    return np.array([ours.ask(q).unfamiliar for q in ask_along(walks, 0.5, 3, samples=100).questions])
+def _unfamiliar(ours: Product, walks: WalkWindows, share: float = 0.5) -> Array:
+    """``Forecast.unfamiliar`` after a share of each walk ``(N,)``."""
+    return np.array([ours.ask(q).unfamiliar for q in ask_along(walks, share, 3, samples=100).questions])
 
 
 def along_the_walk(

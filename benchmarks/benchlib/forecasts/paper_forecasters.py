@@ -18,11 +18,10 @@ from svfm_ros.errors import DataError
 from svfm_ros.svfm.losses import forecast_loss, mixture_density_loss, observed_cov, squared_error
 from svfm_ros.svfm.model import MixtureModel
 from svfm_ros.svfm.moments import propagate
-from svfm_ros.svfm.normaliser import Normaliser
+from svfm_ros.svfm.objectives import Normaliser
 from svfm_ros.svfm.sampling import sample_paths
-from svfm_ros.svfm.seeding import seeded
 from svfm_ros.svfm.solver.rk4 import rk4
-from svfm_ros.svfm.training import TrainReport, train
+from svfm_ros.svfm.training import TrainReport, seeded, train
 from svfm_ros.types import WalkWindows
 
 __all__ = ["PaperForecaster", "paper_forecasters"]

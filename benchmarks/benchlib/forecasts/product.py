@@ -12,11 +12,13 @@ from svfm_ros.config.walk_config import WindowsConfig
 from svfm_ros.errors import DataError
 from svfm_ros.forecasting.forecaster import Forecaster
 from svfm_ros.forecasting.free_walker import FreeWalkerPrior
+from svfm_ros.forecasting.habits import Habits
 from svfm_ros.forecasting.model_file import WalkModelFile
+from svfm_ros.forecasting.walk_model import WalkModel
 from svfm_ros.pipeline.learn import LearnConfig, learn, nll_per_step
 from svfm_ros.types import Forecast, Places, Walk, WalkWindows
 
-__all__ = ["Product", "ProductOptions", "as_walks", "home_options", "open_scene_options", "train_product"]
+__all__ = ["Product", "ProductOptions", "as_walks", "home_options", "train_product"]
 
 Array = NDArray[np.float64]
 
@@ -28,7 +30,6 @@ class ProductOptions:
     windows: WindowsConfig = field(default_factory=WindowsConfig)
     model: WalkModelConfig = field(default_factory=WalkModelConfig)
     training: WalkTrainConfig = field(default_factory=WalkTrainConfig)
-    walks_end: bool = True  # False for tracks that leave a scene
     prior: FreeWalkerPrior | None = None  # the population's free walker; None: the one of the package
 
     def on(self, windows: WalkWindows) -> "ProductOptions":
@@ -41,14 +42,9 @@ def home_options() -> ProductOptions:
     return ProductOptions()
 
 
-def open_scene_options() -> ProductOptions:
-    """Options for tracks of people who enter and leave a scene while walking: none of them ends where it stops."""
-    return ProductOptions(model=WalkModelConfig(group_m=2.0, near_m=1.5), walks_end=False)
-
-
 def train_product(walks: Sequence[Walk], options: ProductOptions, start: WalkModelFile | None = None) -> WalkModelFile:
     """Train on these walks, going on from ``start`` if given: the one way in which the benchmarks get a model."""
-    config = LearnConfig(options.windows, options.model, options.training, walks_end=options.walks_end)
+    config = LearnConfig(options.windows, options.model, options.training)
     return learn(walks, config, go_on_from=start, prior=options.prior).file
 
 
@@ -86,6 +82,27 @@ class Product:
         """Forecast by a model that is trained already."""
         self._forecaster = Forecaster(file, self.places, self.forecast)
 
+    def habits_alone(self) -> "Product":
+        """The same model without its free walker."""
+        habits = replace(self._model.habits, free=np.zeros_like(self._model.habits.free), base_free=0.0)
+        return self._part("habits alone", habits, leave=0.0, slip=0.0)
+
+    def free_walker_alone(self) -> "Product":
+        """The free walker of the same model, which knows nothing of the place."""
+        all_free = 1.0 - 1e-9
+        habits = replace(self._model.habits, free=np.full_like(self._model.habits.free, all_free), base_free=all_free)
+        return self._part("free walker alone", habits, join=0.0)
+
+    @property
+    def _model(self) -> WalkModel:
+        return self.forecaster.file.model
+
+    def _part(self, name: str, habits: Habits, **rates: float) -> "Product":
+        model = replace(self._model, habits=habits, switches=replace(self._model.switches, **rates))
+        part = Product(name, self.options, self.forecast, self.places)
+        part.use(replace(self.forecaster.file, model=model))
+        return part
+
     @property
     def forecaster(self) -> Forecaster:
         """The product's own forecaster."""
@@ -112,5 +129,5 @@ class Product:
 
     def step_nll(self, walks: WalkWindows) -> Array:
         """Minus the log density of each walk's steps given those before, nats per step ``(N,)``."""
-        file, end = self.forecaster.file, self.options.walks_end
-        return np.array([nll_per_step(file, as_walks(walks.select([n])), end) for n in range(len(walks))])
+        file = self.forecaster.file
+        return np.array([nll_per_step(file, as_walks(walks.select([n]))) for n in range(len(walks))])

@@ -97,7 +97,7 @@ def tracks(prefix: str, times_s: Array, ids: Array, xy: Array) -> list[Walk]:
         if fresh.sum() > 1:
             poses = np.column_stack([xy[order][fresh], np.zeros(int(fresh.sum()))])
             name = f"{prefix}{one:g}"
-            walks.append(Walk(name, name, stamps[fresh], poses))
+            walks.append(Walk(name, "", stamps[fresh], poses))
     return walks
 
 
