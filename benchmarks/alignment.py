@@ -22,7 +22,8 @@ from svfm_ros.targets import Check, at_least, at_most
 from svfm_ros.types import Alignment, Pose2, Walk
 from svfm_ros.walks.align import Aligner, align_walks
 from svfm_ros.walks.reference_map import ReferenceMap
-from svfm_ros.walks.walk_recorder import thin_points
+from svfm_ros.walks.segmentation import WalkCut
+from svfm_ros.walks.walk_recorder import take_walk, thin_points
 
 Array = NDArray[np.float64]
 
@@ -137,8 +138,7 @@ def _record(name: str, repeats: int, seed: int) -> House:
 def _recorded_walk(worn: Worn, run: SlamRun) -> RecordedWalk:
     stamps, poses = run.trajectory.stamps_ns, run.trajectory.poses
     seen = seen_points(worn.scans, run.trajectory)
-    points = np.concatenate([geometry.apply(pose, seen[int(s)]) for s, pose in zip(stamps, poses, strict=True)])
-    walk = Walk(worn.name, "resident", stamps, poses, thin_points(points, _SPACING_M))
+    walk = take_walk(WalkCut(int(stamps[0]), int(stamps[-1]), "finish"), "resident", stamps, poses, seen.get)
     return RecordedWalk(walk, worn.truth(stamps), worn.error(run.trajectory).T_truth_estimate)
 
 

@@ -199,6 +199,13 @@ class OccupancyGrid:
         rows, columns = np.nonzero(chosen)
         return self.T_map_grid.apply((np.stack([columns, rows], axis=1) + 0.5) * self.resolution_m)
 
+    def prob_at(self, points: ArrayLike) -> Array:
+        """Probability at points ``(N, 2)`` of the map's frame; NaN where it is unknown and outside of the grid."""
+        cells = np.floor(self.T_map_grid.inverse().apply(points) / self.resolution_m).astype(np.int64)
+        inside = np.all((cells >= 0) & (cells < np.array(self.prob.shape[::-1])), axis=1)
+        column, row = np.where(inside[:, None], cells, 0).T
+        return np.where(inside, self.prob[row, column], np.nan)
+
 
 @dataclass(frozen=True, slots=True)
 class Walk:

@@ -25,14 +25,14 @@ from svfm_ros.sources.scan_source import Measured
 from svfm_ros.types import Scan, Walk
 from svfm_ros.walks.align import Aligner
 from svfm_ros.walks.reference_map import ReferenceMap
-from svfm_ros.walks.walk_recorder import thin_points
+from svfm_ros.walks.segmentation import WalkCut
+from svfm_ros.walks.walk_recorder import take_walk
 
 TURN_RADPS = 4.0
 SLOW_HZ = 5.5
 LIVED_IN = HouseholdConfig(people=3, pets=1, stay_s=3.0, doors=True, furniture_m=0.3, clutter=3, windows=4, mirrors=2)
 IMU = ImuSimConfig(enabled=True)
 _DAY_NS = 86400 * NS_PER_S
-_SPACING_M = 0.05
 _WRONG_M, _WRONG_DEG = 0.3, 5.0  # a walk placed farther off than this is placed wrongly
 
 
@@ -129,7 +129,7 @@ def _scans(house: str, config: SimConfig, walks: list[LabelledWalk], seed: int) 
 
 
 def _walk_of(worn: Worn, run: SlamRun) -> Walk:
+    """The whole recording as one walk, as the recorder takes it."""
     stamps, poses = run.trajectory.stamps_ns, run.trajectory.poses
     seen = seen_points(run.scans_used(worn.scans), run.trajectory)
-    points = np.concatenate([geometry.apply(pose, seen[int(s)]) for s, pose in zip(stamps, poses, strict=True)])
-    return Walk(worn.name, "resident", stamps, poses, thin_points(points, _SPACING_M))
+    return take_walk(WalkCut(int(stamps[0]), int(stamps[-1]), "finish"), "resident", stamps, poses, seen.get)

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from svfm_ros.compiled import kernel
 from svfm_ros.errors import DataError
 from svfm_ros.types import OccupancyGrid, Walk
+from svfm_ros.walks.long_walls import on_long_walls, surface_normals
 from svfm_ros.walks.walk_store import WalkStore
 
 if TYPE_CHECKING:
@@ -32,9 +33,9 @@ _BEAMS = 180  # lines of sight per position
 _GAP = 1.15  # a point this much farther away than its neighbours may be seen through a gap between points: left out
 _STEP_M = 0.4  # between positions on the path from which lines of sight are drawn
 _SHORT_OF_WALL_M = 0.15  # the end of a line of sight is not marked free: points of the wall scatter
+_SHORT_M = 0.25  # the last part of a line of sight, which may lie in the wall
 _BODY_M = 0.15  # cells up to this distance from the path are free
 _NEW_M = 0.2  # points farther than this from every known wall are new
-_NEIGHBOURS = 10  # points from which a normal is estimated
 _MIN_NEIGHBOURS, _NEIGHBOUR_M = 3, 0.2  # a wall point has so many others within this distance
 
 
@@ -99,12 +100,15 @@ class ReferenceMap:
     @cached_property
     def normals(self) -> Array:
         """Unit vector across the wall at each point ``(M, 2)``; its sign does not matter."""
-        neighbours = min(_NEIGHBOURS, len(self.points))
-        _, index = self.tree.query(self.points, neighbours)
-        near = self.points[index.reshape(len(self.points), neighbours)]  # (M, k, 2)
-        centred = near - near.mean(axis=1, keepdims=True)
-        covariance = np.einsum("mki,mkj->mij", centred, centred)
-        return np.asarray(np.linalg.eigh(covariance)[1][:, :, 0])
+        return surface_normals(self.points)
+
+    @cached_property
+    def _long_walls(self) -> Cells:
+        """The cells ``(H, W)`` of long straight walls; all others are unknown."""
+        cells = np.zeros_like(self.cells)
+        column, row = ((self.points[on_long_walls(self.points, self.normals)] - self.corner) / self.resolution_m).T
+        cells[row.astype(int), column.astype(int)] = WALL
+        return cells
 
     @cached_property
     def _distance_m(self) -> NDArray[np.float32]:
@@ -123,12 +127,14 @@ class ReferenceMap:
         row, column, inside = self._index(points)
         return np.where(inside, self._distance_m[row, column], np.inf)
 
-    def crossed(self, starts: Array, ends: Array, short_m: float = 0.25) -> NDArray[np.bool_]:
-        """Which lines ``(N, 2)`` to ``(N, 2)`` go through a wall before the last ``short_m`` of them."""
-        a, b = (starts - self.corner) / self.resolution_m, (ends - self.corner) / self.resolution_m
-        return np.asarray(
-            _crossed(self.cells, np.ascontiguousarray(a), np.ascontiguousarray(b), short_m / self.resolution_m)
-        )
+    def crossed(self, starts: Array, ends: Array, *, long_walls: bool = False) -> NDArray[np.bool_]:
+        """Which lines ``(N, 2)`` to ``(N, 2)`` go through a wall, or through a long straight one, well before they end.
+
+        A line may end in the wall that it saw.
+        """
+        cells = self._long_walls if long_walls else self.cells
+        a, b = (np.ascontiguousarray((p - self.corner) / self.resolution_m) for p in (starts, ends))
+        return np.asarray(_crossed(cells, a, b, _SHORT_M / self.resolution_m))
 
     def _index(self, points: Array) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.bool_]]:
         height, width = self.cells.shape

@@ -18,8 +18,10 @@ from numpy.typing import ArrayLike, NDArray
 
 from svfm_ros import geometry
 from svfm_ros.clock import NS_PER_S
+from svfm_ros.config.slam_config import RasterConfig
 from svfm_ros.config.walk_config import RecorderConfig
 from svfm_ros.errors import DataError
+from svfm_ros.slam.occupancy import MapRaster
 from svfm_ros.types import Pose2, Walk
 from svfm_ros.walks.segmentation import Reason, Stretch, WalkCut, cut_walks, is_stay, leave, to_ns, trim
 
@@ -31,6 +33,7 @@ PointsOf = Callable[[int], ArrayLike | None]
 CovarianceOf = Callable[[int], ArrayLike | None]
 """Covariance ``(3, 3)`` of the pose (x, y, theta) at that stamp, in the trajectory's axes; None where not known."""
 
+_FREE = 0.5  # cells that are less likely occupied than this are free
 _DROP_FROM = 1024  # old poses are dropped in batches of at least so many
 
 
@@ -224,19 +227,27 @@ def walk_id_of(resident: str, start_ns: int) -> str:
 
 
 def _seen(stamps: NDArray[np.int64], poses: Array, points_of: PointsOf, spacing_m: float) -> Array:
-    """Points ``(N, 2)`` of all scans in the trajectory's frame, thinned."""
-    clouds = []
-    for stamp, pose in zip(stamps.tolist(), poses, strict=True):
+    """Points ``(N, 2)`` of all scans in the trajectory's frame, thinned; without those of people and pets that moved.
+
+    A cell of the walk's own occupancy grid through which more beams passed than its echoes outweigh is free: what gave
+    these echoes did not stay.
+    """
+    raster, clouds = MapRaster(RasterConfig(resolution_m=spacing_m)), []
+    for key, (stamp, pose) in enumerate(zip(stamps.tolist(), poses, strict=True)):
         points = points_of(stamp)
         if points is not None:
-            clouds.append(geometry.apply(pose, np.asarray(points, dtype=float).reshape(-1, 2)))
-    return thin_points(np.concatenate(clouds), spacing_m) if clouds else np.empty((0, 2))
+            finite = _finite(points)
+            raster.put_points(key, Pose2.from_array(pose), finite)
+            clouds.append(geometry.apply(pose, finite))
+    if not clouds:
+        return np.empty((0, 2))
+    thin = thin_points(np.concatenate(clouds), spacing_m)
+    return thin[~(raster.grid().prob_at(thin) < _FREE)]
 
 
 def thin_points(points: ArrayLike, spacing_m: float) -> Array:
     """The mean point of each square of side ``spacing_m`` with points in it ``(N, 2)``; only finite points count."""
-    p = np.asarray(points, dtype=float).reshape(-1, 2)
-    p = p[np.isfinite(p).all(axis=1)]
+    p = _finite(points)
     if not len(p):
         return np.empty((0, 2))
     cell = np.floor(p / spacing_m).astype(np.int64)
@@ -246,3 +257,8 @@ def thin_points(points: ArrayLike, spacing_m: float) -> Array:
     )
     sums = np.stack([np.bincount(group, weights=p[:, i]) for i in (0, 1)], axis=1)
     return np.asarray(sums / count[:, None])
+
+
+def _finite(points: ArrayLike) -> Array:
+    p = np.asarray(points, dtype=float).reshape(-1, 2)
+    return np.asarray(p[np.isfinite(p).all(axis=1)])

@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 from svfm_ros.errors import DataError
 from svfm_ros.types import OccupancyGrid, Pose2, Walk
 from svfm_ros.walks.align import Aligner, align_walks, refine_pose
+from svfm_ros.walks.long_walls import on_long_walls, surface_normals
 from svfm_ros.walks.reference_map import FREE, UNKNOWN, WALL, ReferenceMap
 
 # Walls as lines: a living room, a kitchen beyond a door at the top, a hall to the right.
@@ -139,8 +140,8 @@ def test_a_path_through_a_wall_is_refused(aligner: Aligner) -> None:
 
 def test_much_that_stands_in_free_space_is_refused(aligner: Aligner) -> None:
     walk = walk_through(TO_KITCHEN)
-    box = np.stack(np.meshgrid(np.arange(2.6, 4.4, 0.07), np.arange(2.0, 2.9, 0.07)), axis=-1).reshape(-1, 2)
-    assert len(box) > 0.15 * len(walk.points)
+    box = np.stack(np.meshgrid(np.arange(2.6, 4.4, 0.05), np.arange(1.4, 2.9, 0.05)), axis=-1).reshape(-1, 2)
+    assert len(box) > 0.35 * len(walk.points)
     alignment = aligner.align(Walk("w", "anna", walk.stamps_ns, walk.poses, np.concatenate([walk.points, box])))
     assert not alignment.accepted
 
@@ -150,6 +151,43 @@ def test_a_moved_chair_and_a_passer_by_are_no_reason_to_refuse(aligner: Aligner)
     chair = np.stack(np.meshgrid(np.arange(3.0, 3.4, 0.05), np.arange(2.0, 2.3, 0.05)), axis=-1).reshape(-1, 2)
     alignment = aligner.align(Walk("w", "anna", walk.stamps_ns, walk.poses, np.concatenate([walk.points, chair])))
     assert alignment.accepted, alignment.reason
+
+
+def test_a_day_with_moved_furniture_and_doors_is_placed(aligner: Aligner) -> None:
+    moved_things = [
+        ((1.4, 2.0), (2.6, 2.0)),
+        ((1.4, 2.0), (1.4, 2.8)),
+        ((4.0, 2.9), (4.4, 3.5)),
+        ((0.5, 0.5), (1.3, 0.5)),
+    ]
+    shut = [((5, 1.2), (5, 2.2)), ((0.8, 5.0), (1.3, 5.0)), ((2.4, 6.0), (2.4, 6.7))]
+    other_day = np.array([*LIVING, *KITCHEN, *HALL, *moved_things, *shut], dtype=float)
+    wanted = Pose2(3.0, -2.0, 1.1)
+    alignment = aligner.align(moved(walk_through(TO_KITCHEN, other_day, seed=4), wanted))
+    assert alignment.accepted, alignment.reason
+    off = wanted.inverse() @ alignment.T_house_walk
+    assert np.hypot(off.x, off.y) < 0.05
+    assert abs(off.theta) < 0.02
+
+
+def test_a_house_with_a_wall_elsewhere_is_another_house(aligner: Aligner) -> None:
+    shorter = [((0, 4), (0, 6)), ((0, 6), (3.2, 6)), ((3.2, 6), (3.2, 4))]
+    narrower = [((0, 0.8), (5, 0.8)), *LIVING[1:]]
+    other = np.array([*narrower, *shorter, *FURNITURE], dtype=float)
+    alignment = aligner.align(walk_through(TO_KITCHEN, other))
+    assert not alignment.accepted
+    assert "walls" in alignment.reason
+
+
+def test_only_long_straight_surfaces_are_walls() -> None:
+    along = np.arange(0.0, 4.0, 0.05)
+    wall, leaf = np.stack([along, 0.0 * along], axis=-1), np.stack([2.0 + 0.0 * along, 1.0 + 0.2 * along], axis=-1)
+    doorway = wall[(wall[:, 0] < 1.0) | (wall[:, 0] > 1.8)] + [0.0, 5.0]
+    points = np.concatenate([wall, leaf, doorway])
+    found = on_long_walls(points, surface_normals(points))
+    assert found[: len(wall)].all()
+    assert not found[len(wall) : len(wall) + len(leaf)].any()
+    np.testing.assert_array_equal(found[len(wall) + len(leaf) :], doorway[:, 0] > 1.8)
 
 
 def test_an_occupancy_grid_serves_as_reference(reference: ReferenceMap) -> None:

@@ -257,17 +257,35 @@ def test_the_walk_is_taken_from_the_trajectory_as_it_is_now() -> None:
     stamps, poses = trajectory(sit(10, 0), go(0, 6), sit(10, 6))
     (cut,) = cut_walks(stamps, poses)
     turned = geometry.compose([1.0, 2.0, np.pi / 2], poses)
-    wall = np.array([[2.0, 0.0], [2.0, 1.0]])  # always two metres ahead, in the base frame
+    wall = np.array([[0.0, 2.0], [0.0, -1.0]])  # on either side, in the base frame
     walk = take_walk(cut, "anna", stamps, turned, points_of=lambda stamp: wall)
     assert (walk.stamps_ns[0], walk.stamps_ns[-1]) == (cut.start_ns, cut.end_ns)
     assert walk.resident == "anna"
     assert walk.walk_id == "anna-20251116T215330.000Z"
     np.testing.assert_allclose(walk.xy[-1], [1.0, 8.0], atol=0.2)
-    # The wall's near end is straight ahead: x = 1 in the turned frame, y from 4 to 10.
-    ahead = walk.points[np.abs(walk.points[:, 0] - 1.0) < 1e-6]
-    assert ahead[:, 1].min() == pytest.approx(4.0, abs=0.3)
-    assert ahead[:, 1].max() == pytest.approx(10.0, abs=0.3)
-    np.testing.assert_allclose(np.unique(walk.points[:, 0].round(6)), [0.0, 1.0])
+    # In the turned frame the walls are x = -1 and x = 2, along the path from y = 2 to 8.
+    left = walk.points[np.abs(walk.points[:, 0] + 1.0) < 1e-6]
+    assert left[:, 1].min() == pytest.approx(2.0, abs=0.3)
+    assert left[:, 1].max() == pytest.approx(8.0, abs=0.3)
+    np.testing.assert_allclose(np.unique(walk.points[:, 0].round(6)), [-1.0, 2.0])
+
+
+def test_whoever_walks_ahead_is_not_among_the_points_of_a_walk() -> None:
+    stamps, poses = trajectory(sit(10, 0), go(0, 6), sit(10, 6))
+    (cut,) = cut_walks(stamps, poses)
+    beam = np.deg2rad(np.arange(-10.0, 11.0))
+    ahead = 2.0 * np.stack([np.cos(beam), np.sin(beam)], axis=-1)
+
+    def points_of(stamp: int) -> np.ndarray:
+        x = float(poses[np.searchsorted(stamps, stamp), 0])
+        angles = np.deg2rad(np.arange(-80.0, 81.0, 0.5))
+        end = (12.0 - x) / np.cos(angles)  # the wall x = 12, seen beside the person
+        wall = (end[:, None] * np.stack([np.cos(angles), np.sin(angles)], axis=-1))[np.abs(angles) > np.deg2rad(10.5)]
+        return np.concatenate([ahead, wall[np.abs(wall[:, 1]) < 6.0]])
+
+    points = take_walk(cut, "anna", stamps, poses, points_of).points
+    assert np.count_nonzero(points[:, 0] > 11.8) > 100
+    assert not np.any(points[:, 0] < 7.4)  # the person was seen from x = 2 on; only their last place, x = 8, stays
 
 
 def test_the_covariance_of_each_pose_comes_with_it_and_gaps_take_the_nearest() -> None:
