@@ -5,7 +5,6 @@ import io
 import os
 import subprocess
 import sys
-import threading
 import time
 from pathlib import Path
 
@@ -145,11 +144,12 @@ class LiveListener:
         from diagnostic_msgs.msg import DiagnosticArray
         from geometry_msgs.msg import PoseWithCovarianceStamped
         from nav_msgs.msg import OccupancyGrid, Path
-        from rclpy.executors import SingleThreadedExecutor
         from rclpy.qos import DurabilityPolicy, QoSProfile, ReliabilityPolicy
         from sensor_msgs.msg import LaserScan
         from std_msgs.msg import String
         from visualization_msgs.msg import MarkerArray
+
+        from svfm_ros.nodes.runtime.spin_thread import SpinThread
 
         latched = QoSProfile(depth=100, durability=DurabilityPolicy.TRANSIENT_LOCAL)
         best_effort = QoSProfile(depth=1000, reliability=ReliabilityPolicy.BEST_EFFORT)
@@ -169,16 +169,7 @@ class LiveListener:
         subscribe(OccupancyGrid, "map", self._take_map, latched, raw=True)
         subscribe(String, "model", self._model, latched)
         subscribe(DiagnosticArray, "/diagnostics", self._diagnostics, 100)
-        self._executor = SingleThreadedExecutor(context=self._context)
-        self._executor.add_node(self._node)
-        self._thread = threading.Thread(target=self._spin, daemon=True)
-        self._thread.start()
-
-    def _spin(self):
-        from rclpy.executors import ExternalShutdownException, ShutdownException
-
-        with contextlib.suppress(ExternalShutdownException, ShutdownException):
-            self._executor.spin()
+        self._spinning = SpinThread(self._node, "live listener")
 
     def _note(self, times, raw, at):
         stamp_ns = int.from_bytes(raw[at : at + 4], "little") * 10**9 + int.from_bytes(raw[at + 4 : at + 8], "little")
@@ -230,8 +221,7 @@ class LiveListener:
     def __exit__(self, *_):
         import rclpy
 
-        self._executor.shutdown(0)
-        self._thread.join(5.0)
+        self._spinning.stop()
         self._node.destroy_node()
         rclpy.shutdown(context=self._context)
 

@@ -55,7 +55,7 @@ class PlayerConfig:
     topics: tuple[str, ...] = option((), "topics to replay, or all; empty: inputs of the pipeline", read_only=True)
     wait_for: tuple[str, ...] = option((), "start when each of these topics has a subscriber", read_only=True)
     wait_for_node: str = option("", "wait for subscribers of this node; empty: of any", read_only=True)
-    wait_s: float = option(30.0, "start after so many seconds without these subscribers", low=0.0)
+    wait_s: float = option(300.0, "start after so many seconds without these subscribers", low=0.0)
     clock: bool = option(True, "publish /clock", read_only=True)
     clock_hz: float = option(40.0, "ticks of /clock a second, beside one with each message", low=1.0, high=1000.0)
 

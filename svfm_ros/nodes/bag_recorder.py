@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from rclpy.qos import DurabilityPolicy, QoSProfile, ReliabilityPolicy
+from rclpy.subscription import Subscription
 
 from svfm_ros.atomic_files import check_output_folder
 from svfm_ros.config.node_config import BagRecorderConfig
@@ -50,8 +51,16 @@ class BagRecorder(ConfiguredNode[BagRecorderConfig]):
     def activate(self) -> None:
         """Subscribe to all topics, now and as they appear."""
         self._known: set[str] = set()
+        self._recorded: list[Subscription] = []
         self.create_timer(self.config.look_s, self._add_topics, clock=self._steady_clock())
         self._add_topics()
+
+    def deactivate(self) -> None:
+        """Take the messages that have arrived already: with the end of a replay the executor stops to serve them."""
+        for subscription in self._recorded:
+            with subscription.handle:
+                while (taken := subscription.handle.take_message(subscription.msg_type, subscription.raw)) is not None:
+                    subscription.callback(taken[0])
 
     def cleanup(self) -> None:
         """Write the waiting messages and finish the bag."""
@@ -85,7 +94,7 @@ class BagRecorder(ConfiguredNode[BagRecorderConfig]):
         connection = self._writer.add_connection(
             topic, msgtype, typestore=self._types, offered_qos_profiles=[_as_recorded(qos)]
         )
-        self.create_subscription(kind, topic, self._receiver(connection), qos, raw=True)
+        self._recorded.append(self.create_subscription(kind, topic, self._receiver(connection), qos, raw=True))
 
     def _receiver(self, connection: Any) -> Callable[[bytes], None]:
         return lambda data: self._receive(connection, data)

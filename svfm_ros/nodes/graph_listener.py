@@ -2,7 +2,6 @@
 
 import contextlib
 import json
-import threading
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
@@ -16,7 +15,6 @@ from nav_msgs.msg import OccupancyGrid as GridMessage
 from nav_msgs.msg import Path
 from numpy.typing import NDArray
 from rcl_interfaces.srv import SetParameters
-from rclpy.executors import ExternalShutdownException, ShutdownException, SingleThreadedExecutor
 from rclpy.parameter import Parameter
 from rclpy.qos import QoSProfile, ReliabilityPolicy
 from rclpy.serialization import deserialize_message
@@ -26,6 +24,7 @@ from std_msgs.msg import String
 from svfm_ros.nodes.client import call_trigger
 from svfm_ros.nodes.messages import convert
 from svfm_ros.nodes.messages.forecast_messages import from_cloud
+from svfm_ros.nodes.runtime.spin_thread import SpinThread
 from svfm_ros.nodes.runtime.subscriptions import LATCHED, LATCHED_WALKS
 from svfm_ros.types import Forecast, OccupancyGrid
 
@@ -76,15 +75,11 @@ class GraphListener:
         for name, topic in (("forecast", "forecast/samples"), ("what_if", "forecast/what_if/samples")):
             subscribe(PointCloud2, topic, self._cloud(name), LATCHED, raw=True)
         subscribe(DiagnosticArray, "/diagnostics", self._diagnostics, 100)
-        self._executor = SingleThreadedExecutor(context=context)
-        self._executor.add_node(self._node)
-        self._thread = threading.Thread(target=self._spin, daemon=True)
-        self._thread.start()
+        self._spinning = SpinThread(self._node, "graph listener")
 
     def close(self) -> None:
         """Stop spinning and destroy the node."""
-        self._executor.shutdown(0)
-        self._thread.join(5.0)
+        self._spinning.stop()
         self._node.destroy_node()
 
     def call(self, service: str, timeout_s: float = 20.0) -> tuple[bool, str]:
@@ -110,10 +105,6 @@ class GraphListener:
         return (
             None if cloud is None or summary is None else from_cloud(deserialize_message(cloud, PointCloud2), summary)
         )
-
-    def _spin(self) -> None:
-        with contextlib.suppress(ExternalShutdownException, ShutdownException):
-            self._executor.spin()
 
     def _scan(self, raw: bytes) -> None:
         self.received.scan_s[_stamp_of(raw)] = time.monotonic()

@@ -46,6 +46,8 @@ _DEPTH = 100
 _LATCHED_DEPTH = 1000
 _MAX_LAG_S = 0.5
 _POLL_S = 0.02
+_TELL_S = 5.0  # of waiting, before it is said
+_ACK_S, _ACK_LIMIT_S = 0.5, 30.0  # a subscriber that is busy gets the last messages, one that is stopped is left
 _SETTLE_S = 0.5  # discovery is not simultaneous: messages sent before the subscriber knows us are lost
 
 
@@ -168,11 +170,16 @@ class Player(ConfiguredNode[PlayerConfig]):
     def _wait_for_subscribers(self) -> None:
         names = ["/" + n.lstrip("/") for n in self.config.wait_for]
         publishers = [p for n, p in self._publishers_by_topic.items() if n in names]
-        end_s = time.monotonic() + self.config.wait_s
+        began_s, told = time.monotonic(), False
         while not all(map(self._is_subscribed, publishers)) and not self._pacer.stopped:
-            if time.monotonic() > end_s:
+            waited_s = time.monotonic() - began_s
+            if waited_s > self.config.wait_s:
                 self._warn(f"{', '.join(names)} has no subscriber after {self.config.wait_s:g} s; replaying anyway")
                 return
+            if waited_s > _TELL_S and not told:
+                told = True
+                who = self.config.wait_for_node or "a node"
+                self.get_logger().info(f"waiting until {who} subscribes to {', '.join(names)}")
             time.sleep(_POLL_S)
         if publishers:
             time.sleep(_SETTLE_S)
@@ -216,8 +223,11 @@ class Player(ConfiguredNode[PlayerConfig]):
 
     def _finish(self, took_s: float) -> None:
         """Wait until the last messages are received and log a summary."""
+        end_s = time.monotonic() + _ACK_LIMIT_S
         for publisher in self._publishers_by_topic.values():
-            publisher.wait_for_all_acked(Duration(seconds=2))
+            while not publisher.wait_for_all_acked(Duration(seconds=_ACK_S)):
+                if self._pacer.stopped or time.monotonic() > end_s:
+                    break
         self.get_logger().info(
             f"replayed {self._sent} messages on {len(self._topics)} topics in {took_s:.1f} s, "
             f"at most {1000 * self._worst_lag_s:.1f} ms late"

@@ -1,13 +1,16 @@
 """A node of the tests' own: it collects messages and calls services, event by event."""
 
-import contextlib
 import threading
 
 import rclpy
-from rclpy.executors import ExternalShutdownException, ShutdownException, SingleThreadedExecutor
+from lifecycle_msgs.msg import Transition
+from lifecycle_msgs.srv import ChangeState
+
+from svfm_ros.nodes.runtime.spin_thread import SpinThread
 
 # A loaded machine is slow to start processes. Waits end as soon as what they wait for happens.
 PATIENCE_S = 400.0
+DEPTH = 10_000  # messages that wait while a loaded machine runs others: none is lost
 
 
 class Collected(list):
@@ -34,6 +37,12 @@ class Collected(list):
             assert self._changed.wait_for(lambda: any(map(wanted, self)), patience_s), f"not among {len(self)} messages"
             return next(m for m in self if wanted(m))
 
+    def wait_until(self, true, patience_s=PATIENCE_S):
+        """Wait until ``true`` holds for all messages so far."""
+        with self._changed:
+            assert self._changed.wait_for(lambda: true(self), patience_s), f"not true of {len(self)} messages"
+        return self
+
 
 class Listener:
     """A node of the tests' own, spinning in the background."""
@@ -42,16 +51,9 @@ class Listener:
         self.context = rclpy.Context()
         rclpy.init(context=self.context)
         self.node = rclpy.create_node("listener", context=self.context)
-        self._executor = SingleThreadedExecutor(context=self.context)
-        self._executor.add_node(self.node)
-        self._thread = threading.Thread(target=self._spin, daemon=True)
-        self._thread.start()
+        self.spinning = SpinThread(self.node, "listener")
 
-    def _spin(self):
-        with contextlib.suppress(ExternalShutdownException, ShutdownException):
-            self._executor.spin()
-
-    def collect(self, kind, topic, qos=100, raw=False):
+    def collect(self, kind, topic, qos=DEPTH, raw=False):
         """Everything that arrives on a topic from now on."""
         collected = Collected()
         self.node.create_subscription(kind, topic, collected.add, qos, raw=raw)
@@ -67,7 +69,16 @@ class Listener:
         assert answered.wait(PATIENCE_S), f"no answer from {service}"
         return future.result()
 
+    def activate(self, node):
+        """Start a node that waits for a lifecycle manager; its messages all reach the subscriptions made before.
+
+        The node knows them when it answers: they were announced before the client that asks.
+        """
+        for transition in (Transition.TRANSITION_CONFIGURE, Transition.TRANSITION_ACTIVATE):
+            request = ChangeState.Request(transition=Transition(id=transition))
+            assert self.call(ChangeState, f"{node}/change_state", request).success
+
     def close(self):
-        self._executor.shutdown(0)
+        self.spinning.stop()
+        self.node.destroy_node()
         rclpy.shutdown(context=self.context)
-        self._thread.join(PATIENCE_S)

@@ -67,4 +67,4 @@ def latched():
     """The quality of service of maps, models and the like."""
     from rclpy.qos import DurabilityPolicy, QoSProfile
 
-    return QoSProfile(depth=100, durability=DurabilityPolicy.TRANSIENT_LOCAL)
+    return QoSProfile(depth=1000, durability=DurabilityPolicy.TRANSIENT_LOCAL)

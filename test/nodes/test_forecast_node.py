@@ -34,17 +34,23 @@ def pose_at(x, step, frame="map"):
 
 
 def wait_for_listener(talker, said):
+    said.wait(1)
     while not talker.get_subscription_count():
         said.wait(len(said) + 1)  # it speaks once a second
+
+
+def put(listener, name, value):
+    """Change a parameter of the node."""
+    request = SetParameters.Request(parameters=[Parameter(name, value=value).to_parameter_msg()])
+    assert listener.call(SetParameters, "/forecast_node/set_parameters", request).results[0].successful
 
 
 def test_poses_become_forecasts_that_late_viewers_see_and_that_go_away(start, listener, latched, tmp_path):
     said = listener.collect(DiagnosticArray, "/diagnostics")
     paths = listener.collect(MarkerArray, "forecast/paths", latched)
     what_if = listener.collect(MarkerArray, "forecast/what_if/paths", latched)
-    node = start(
-        "-m", "svfm_ros.nodes.forecast_node", "--ros-args", "-p", "silent_s:=3.0", "-p", f"model_folder:={tmp_path}"
-    )
+    given = ("-p", "silent_s:=3600.0", "-p", f"model_folder:={tmp_path}")
+    node = start("-m", "svfm_ros.nodes.forecast_node", "--ros-args", *given)
     poses = listener.node.create_publisher(PoseWithCovarianceStamped, "pose", 100)
     models = listener.node.create_publisher(String, "model", latched)
     wait_for_listener(poses, said)
@@ -62,12 +68,7 @@ def test_poses_become_forecasts_that_late_viewers_see_and_that_go_away(start, li
         said.wait_for(lambda m, reason=reason: reason in m.status[0].message)
     models.publish(String(data=ModelAnnouncement(str(model), tiny_file().model_id).to_text(key)))
     said.wait_for(lambda m: {"model": tiny_file().model_id}.items() <= figures(m).items())
-    changed = listener.call(
-        SetParameters,
-        "/forecast_node/set_parameters",
-        SetParameters.Request(parameters=[Parameter("what_if_hour", value=23.0).to_parameter_msg()]),
-    )
-    assert changed.results[0].successful
+    put(listener, "what_if_hour", 23.0)
 
     for step in range(10):
         poses.publish(pose_at(0.1 * step, step))
@@ -106,6 +107,7 @@ def test_poses_become_forecasts_that_late_viewers_see_and_that_go_away(start, li
     assert {(m.info.width, m.info.height) for m in densities} == {size}
 
     # No more poses: markers are removed.
+    put(listener, "silent_s", 0.1)
     paths.wait_for(lambda m: [s.action for s in m.markers] == [Marker.DELETEALL])
     node.terminate()
     _, err = node.communicate(timeout=PATIENCE_S)

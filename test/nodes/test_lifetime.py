@@ -9,6 +9,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from roslive import PATIENCE_S
 
 pytestmark = pytest.mark.ros
 
@@ -72,7 +73,7 @@ time.sleep(600)
 """
 
 
-def ends(process, patience_s=400):
+def ends(process, patience_s=PATIENCE_S):
     out, err = process.communicate(timeout=patience_s)
     return process.returncode, out.split(), err
 
@@ -132,7 +133,7 @@ def test_it_ends_when_its_parent_is_killed(start):
     handle = os.pidfd_open(pid)  # the pid cannot be taken by another process while we look
     parent.kill()
     parent.wait()
-    ready, _, _ = select.select([handle], [], [], 60)
+    ready, _, _ = select.select([handle], [], [], PATIENCE_S)
     os.close(handle)
     assert ready, "the node outlived its parent"
 
@@ -209,5 +210,5 @@ def test_ctrl_c_at_the_very_start_of_an_executable_is_quiet():
     while "python" not in os.readlink(f"/proc/{process.pid}/exe"):
         pass  # until then it is a shell, or env
     process.send_signal(signal.SIGINT)
-    _, err = process.communicate(timeout=60)
+    _, err = process.communicate(timeout=PATIENCE_S)
     assert (process.returncode, err) == (0, "")

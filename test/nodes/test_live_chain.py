@@ -13,6 +13,8 @@ from visualization_msgs.msg import Marker, MarkerArray
 
 pytestmark = pytest.mark.ros
 
+ROOM = ("-p", "inbox:=1000")  # no pause of a busy machine is to cost a scan
+
 
 def has_a_model(message):
     return any(v.key == "model" and v.value != "none" for s in message.status for v in s.values)
@@ -29,7 +31,7 @@ def test_a_recording_becomes_forecasts_on_the_map(start, listener, latched, tmp_
     sim_time = ["-p", "use_sim_time:=true"]
     nodes = [
         start("-m", "svfm_ros.nodes.forecast_node", "--ros-args", *sim_time, "-p", f"model:={model}"),
-        start("-m", "svfm_ros.nodes.slam_node", "--ros-args", *sim_time, "-p", "recorder.dwell_time_s:=3.0"),
+        start("-m", "svfm_ros.nodes.slam_node", "--ros-args", *sim_time, "-p", "recorder.dwell_time_s:=3.0", *ROOM),
     ]
     said.wait_for(has_a_model)  # in a fresh clone it is compiled for
     start("-m", "svfm_ros.nodes.player", tmp_path / "bag", "--rate", 3, "--topics", "scan", "--wait-for", "scan")

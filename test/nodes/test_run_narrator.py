@@ -6,13 +6,12 @@ import threading
 import pytest
 import rclpy
 from diagnostic_msgs.msg import DiagnosticArray, DiagnosticStatus, KeyValue
+from roslive import PATIENCE_S
 from std_msgs.msg import String
 
 from svfm_ros.nodes.runtime.run_narrator import narrated
 
 pytestmark = pytest.mark.ros
-
-PATIENCE_S = 60.0
 
 
 class Told:

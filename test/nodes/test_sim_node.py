@@ -15,6 +15,8 @@ from svfm_ros.nodes.sim_node import SimNode
 
 pytestmark = pytest.mark.ros
 
+WAITS = ("-p", "autostart:=false")  # for a lifecycle manager: it ends soon after its start
+
 
 def test_scans_true_poses_and_the_clock_come_in_order_until_the_end(start, listener):
     scans = listener.collect(LaserScan, "/bob/scan")
@@ -22,7 +24,8 @@ def test_scans_true_poses_and_the_clock_come_in_order_until_the_end(start, liste
     clock = listener.collect(Clock, "/clock")
     arguments = ["hours:=0.01", "rate:=8.0", "sim.habits.dwell_s:=4.0", "sim.lidar.beams:=90", "laser_frame:=bob/laser"]
     pairs = [word for a in arguments for word in ("-p", a)]
-    process = start("-m", "svfm_ros.nodes.sim_node", "--ros-args", "-r", "__ns:=/bob", *pairs)
+    process = start("-m", "svfm_ros.nodes.sim_node", "--ros-args", "-r", "__ns:=/bob", *pairs, *WAITS)
+    listener.activate("/bob/sim_node")
     scans.wait(30)
     truth.wait(30)
     _, err = process.communicate(timeout=PATIENCE_S)
@@ -43,7 +46,8 @@ def test_imu_and_odometry_are_published_on_demand(start, listener):
     arguments = ["hours:=0.01", "rate:=8.0", "sim.habits.dwell_s:=4.0", "sim.imu.enabled:=true"]
     arguments += ["sim.odometry.enabled:=true", "sim.lidar.beams:=90"]
     pairs = [word for a in arguments for word in ("-p", a)]
-    process = start("-m", "svfm_ros.nodes.sim_node", "--ros-args", *pairs)
+    process = start("-m", "svfm_ros.nodes.sim_node", "--ros-args", *pairs, *WAITS)
+    listener.activate("/sim_node")
     imu.wait(100)
     odom.wait(20)
     _, err = process.communicate(timeout=PATIENCE_S)

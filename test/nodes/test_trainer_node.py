@@ -22,7 +22,7 @@ from svfm_ros.walks.walk_store import WalkStore
 
 pytestmark = pytest.mark.ros
 
-QUICK = ["min_walks:=8", "min_new_walks:=4", "min_interval_s:=0.0", "niceness:=0", "slack:=100.0"]
+QUICK = ["min_walks:=8", "min_new_walks:=4", "min_interval_s:=0.0", "niceness:=0", "slack:=100.0", "look_s:=3600.0"]
 
 
 def trainer(start, *parameters):

@@ -12,7 +12,7 @@ from typing import Any
 import aiohttp
 import numpy as np
 import pytest
-from browser import Browser, needs_browser
+from browser import PATIENCE_S, Browser, needs_browser
 
 from svfm_ros.errors import UsageError
 from svfm_ros.types import OccupancyGrid, Pose2
@@ -21,8 +21,6 @@ from svfm_ros.web.live_server import LiveServer
 from svfm_ros.web.live_state import LatestState, json_bytes, map_bytes, path_bundle_bytes, polyline_bytes
 from svfm_ros.web.page_address import free_port
 from svfm_ros.web.pages import live_page
-
-PATIENCE_S = 60.0
 
 
 class Served:

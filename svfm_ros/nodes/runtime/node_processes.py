@@ -12,7 +12,6 @@ from svfm_ros.errors import DataError
 __all__ = ["node_processes", "start_player"]
 
 _STOP_S = 60.0
-_WAIT_S = 180.0  # for SLAM to subscribe
 
 
 @contextlib.contextmanager
@@ -43,7 +42,7 @@ def start_player(bag: Path, rate: float) -> subprocess.Popen[bytes]:
     """Replay the scans of a bag in a process, from when SLAM has subscribed to them."""
     command = [sys.executable, "-m", "svfm_ros.nodes.player", str(bag), "--rate", str(rate)]
     command += ["--topics", "scan", "--wait-for", "scan"]
-    command += ["--ros-args", "-p", "wait_for_node:=slam_node", "-p", f"wait_s:={_WAIT_S}"]
+    command += ["--ros-args", "-p", "wait_for_node:=slam_node"]
     return subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
 
 

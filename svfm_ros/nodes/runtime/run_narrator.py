@@ -2,18 +2,16 @@
 
 import contextlib
 import json
-import threading
 from collections.abc import Iterator
 from datetime import datetime
 from typing import Any, Protocol
 
 import rclpy
 from diagnostic_msgs.msg import DiagnosticArray
-from rclpy.executors import ExternalShutdownException, ShutdownException, SingleThreadedExecutor
-from rclpy.utilities import get_default_context
 from std_msgs.msg import String
 
 from svfm_ros.clock import NS_PER_S, zone
+from svfm_ros.nodes.runtime.spin_thread import SpinThread
 from svfm_ros.nodes.runtime.subscriptions import LATCHED
 from svfm_ros.web.words import first_model_words, forecast_words
 
@@ -39,18 +37,10 @@ class _Narrator:
         self._node.create_subscription(DiagnosticArray, "/diagnostics", self._diagnostics, 20)
         self._node.create_subscription(String, "model", self._announced, LATCHED)
         self._node.create_subscription(String, "forecast/summary", self._forecast, LATCHED)
-        self._executor = SingleThreadedExecutor()
-        self._executor.add_node(self._node)
-        self._thread = threading.Thread(target=self._spin, name="narrator", daemon=True)
-        self._thread.start()
+        self._spinning = SpinThread(self._node, "narrator")
 
     def close(self) -> None:
-        self._executor.shutdown(0)
-        self._thread.join(2.0)
-
-    def _spin(self) -> None:
-        with contextlib.suppress(ExternalShutdownException, ShutdownException):
-            self._executor.spin()
+        self._spinning.stop()
 
     def _diagnostics(self, message: DiagnosticArray) -> None:
         for status in message.status:
@@ -88,5 +78,4 @@ def narrated(namespace: str, output: StatusOutput | None, time_zone: str) -> Ite
     try:
         yield
     finally:
-        if get_default_context().ok():
-            narrator.close()
+        narrator.close()
