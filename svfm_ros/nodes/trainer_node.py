@@ -25,6 +25,7 @@ from svfm_ros.nodes.runtime.diagnostics import WARN, Diagnostics, Health, worst
 from svfm_ros.nodes.runtime.lifetime import run_node
 from svfm_ros.nodes.runtime.subscriptions import LATCHED, LATCHED_WALKS
 from svfm_ros.pipeline.live.model_announcement import ModelAnnouncement, SigningKey
+from svfm_ros.pipeline.live.model_in_use import model_in_use
 from svfm_ros.pipeline.live.training_process import TrainingProcess
 from svfm_ros.pipeline.training_job import Task
 from svfm_ros.walks.places import load_places
@@ -81,11 +82,9 @@ class TrainerNode(ConfiguredNode[TrainerNodeConfig]):
         """Announce the model of an earlier run; in a thread of its own, because reading it may take seconds."""
         try:
             if self._model is not None and self._model.exists():
-                from svfm_ros.forecasting.model_file import load_walk_model
-
-                file = load_walk_model(self._model)
-                self._tried = int(file.metrics.get("walks_seen", 0))
-                self._announce(file.model_id, self._tried, file.metrics.get("held_out_nll"))
+                current = model_in_use(self._model)
+                self._tried = current.walks_seen
+                self._announce(current.model_id, current.walks_seen, current.held_out_nll)
         except SvfmError as error:
             self.get_logger().error(f"the model is not used: {error}")
         finally:

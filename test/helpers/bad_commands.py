@@ -300,6 +300,7 @@ ARGUMENTS = [
             "params_file:={good}": "expected a file, got a folder",
             "params_file:=/dev/zero": "expected a file, got a device",
             "model:={good}": "expected a file, got a folder",
+            "model:={good}/walks.csv": "model: expected a walk model or the name of a new one, but .* is another file",
             "store:={good}/walks.csv": "store: expected a folder, got the file",
             "record:={good}": "record: expected the name of a new bag",
             "record:=/sys/a": "cannot write /sys/a: Permission denied",

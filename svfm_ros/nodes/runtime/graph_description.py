@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from svfm_ros.atomic_files import check_output_folder, check_regular, read_yaml
+from svfm_ros.atomic_files import check_output_folder, check_regular, previous_of, read_yaml
 from svfm_ros.config.node_config import NODE_CONFIGS, SimNodeConfig, SlamNodeConfig, WebNodeConfig
 from svfm_ros.errors import UsageError
 from svfm_ros.installed_files import share_file
@@ -253,11 +253,25 @@ def _refuse_wrong_values(values: Mapping[str, Any]) -> None:
     for name in ("bag", "model"):  # a bag may be a folder, a model may be made later
         if values[name] and Path(values[name]).exists() and not (name == "bag" and Path(values[name]).is_dir()):
             check_regular(Path(values[name]))
+    if values["model"] and Path(values["model"]).exists() and not _can_be_replaced(Path(values["model"])):
+        raise UsageError(
+            f"model: expected a walk model or the name of a new one, but {values['model']} is another file"
+        )
     if not re.fullmatch(_TOPIC, values["scan"] or ""):
         raise UsageError(f"scan: expected the name of a topic, got {values['scan']!r}")
     hour = values["what_if_hour"]
     if hour is not None and not 0.0 <= hour <= 24.0:
         raise UsageError(f"what_if_hour: expected 0 to 24, got {hour:g}")
+
+
+def _can_be_replaced(model: Path) -> bool:
+    """Whether training may replace a file: it begins as a model does, now or in version 0.1, or one was before it."""
+    try:
+        with model.open("rb") as file:
+            head = file.read(9)
+    except OSError as error:
+        raise UsageError(f"model: cannot read {model}: {error.strerror}") from error
+    return head.startswith(b"PK") or head[8:] == b"{" or not head or previous_of(model).exists()
 
 
 def _model_folder(values: Mapping[str, Any]) -> str:
