@@ -215,7 +215,7 @@ class Forecaster:
             return batched.sample(walkers.some(batched.put_whole(rows)), now, ticks, more)
 
         walks = self._sample(draw, len(questions) * asked.samples)
-        free = posterior.state[:, 0].tolist()
+        free = (posterior.state[:, 0] + posterior.state[:, -1]).tolist()
         parts = [slice(i * asked.samples, (i + 1) * asked.samples) for i in range(len(questions))]
         return [
             self._forecast_of(q, walks.some(part), asked, unfamiliar)

@@ -1,6 +1,7 @@
 """The forward algorithm along one walk: which field, or free walking; moving or standing.
 
-Hidden states are numbered 0 (free), 1 to K (following field k, moving) and K + 1 to 2 K (following field k, standing).
+Hidden states are numbered 0 (free, moving), 1 to K (following field k, moving), K + 1 to 2 K (following field k,
+standing) and 2 K + 1 (free, standing).
 """
 
 import math
@@ -10,6 +11,7 @@ import numpy as np
 from svfm_ros.compiled import kernel
 from svfm_ros.forecasting.field_step import LEAST_MPS, predict, relative_move, student_log_density, update
 from svfm_ros.forecasting.floor_grid import corner, interpolate
+from svfm_ros.forecasting.free_walker import FREE_ANY, FREE_GOING, FREE_SETTING_OFF, FREE_STANDING, FREE_STOPS
 
 __all__ = [
     "ENDED",
@@ -102,22 +104,28 @@ def field_log_densities(  # type: ignore[no-untyped-def]
 
 
 @kernel
-def forward(state, log_move, log_still, log_free, hazards, stood, switches, gate, ended, log_each, free_each):  # type: ignore[no-untyped-def]
-    """Run probabilities ``state`` (1 + 2 K) over all moves, in place; ``log_each`` (I) gets the log density of each
+def forward(  # type: ignore[no-untyped-def]
+    state, log_move, log_still, free, set_off, hazards, stood, switches, gate, ended, log_each, free_each
+):
+    """Run probabilities ``state`` (2 + 2 K) over all moves, in place; ``log_each`` (I) gets the log density of each
     move, ``free_each`` (I) the probability of free walking after it.
 
+    ``free`` (I, FREE_COLUMNS) is what ``free_log_densities`` says of the moves, ``set_off`` the probability per step
+    that a free walker who stands sets off.
     ``gate`` (I, K) are the probabilities that who may take up a habit after each move takes up each field.
     ``ended`` says what is known after the last move: ENDED, GOES_ON, or OPEN where the walk may end there or not.
     Probabilities are normalised after each step.
     """
     moves, fields = log_move.shape
     leave, join, free_end, free_end_still, slip = switches
-    after = np.empty(1 + 2 * fields)
+    rest = 1 + 2 * fields
+    after = np.empty(2 + 2 * fields)
     for i in range(moves):
-        high = log_free[i]
+        high = max(free[i, FREE_ANY], free[i, FREE_SETTING_OFF])
         for k in range(fields):
             high = max(high, log_move[i, k])
         high = max(high, log_still[i])
+        high = max(high, free[i, FREE_STANDING], free[i, FREE_GOING])
         newest = i == moves - 1
         last, open_end = newest and ended == ENDED, newest and ended == OPEN
         end = free_end_still if stood[i] else free_end
@@ -125,23 +133,29 @@ def forward(state, log_move, log_still, log_free, hazards, stood, switches, gate
             end = max(end, FREE_ENDS * hazards[i, k, 3 if stood[i] else 2])
         if open_end:
             end = 0.0
-        after[0] = state[0] * math.exp(log_free[i] - high) * (end if last else 1.0 - end)
-        total = after[0]
+        known = end if last else 1.0 - end
+        stops = free[i, FREE_STOPS]
+        after[0] = state[0] * (1.0 - stops) * math.exp(free[i, FREE_GOING] - high) * known
+        after[0] += state[rest] * set_off * math.exp(free[i, FREE_SETTING_OFF] - high) * known
+        stays = state[0] * stops + state[rest] * (1.0 - set_off)
+        after[rest] = stays * math.exp(free[i, FREE_STANDING] - high) * known
+        total = after[0] + after[rest]
         still = math.exp(log_still[i] - high)
         for k in range(fields):
             e_go, e_stand = (0.0, 0.0) if open_end else (hazards[i, k, 2], hazards[i, k, 3])
-            moved = (1.0 - slip) * math.exp(log_move[i, k] - high) + slip * math.exp(log_free[i] - high)
+            moved = (1.0 - slip) * math.exp(log_move[i, k] - high) + slip * math.exp(free[i, FREE_ANY] - high)
             after[1 + k] = state[1 + k] * moved * (e_go if last else 1.0 - e_go)
             after[1 + fields + k] = state[1 + fields + k] * still * (e_stand if last else 1.0 - e_stand)
             total += after[1 + k] + after[1 + fields + k]
         log_each[i] = math.log(max(total, 1e-300)) + high
         joined = after[0] / total * join
-        state[0] = after[0] / total
+        state[0], state[rest] = after[0] / total, after[rest] / total
         for k in range(fields):
             a, b = after[1 + k] / total, after[1 + fields + k] / total
             stop, go = hazards[i, k, 0], hazards[i, k, 1]
             moving, standing = a * (1.0 - stop) + b * go, a * stop + b * (1.0 - go)
-            state[0] += (moving + standing) * leave - joined * gate[i, k]
+            state[0] += moving * leave - joined * gate[i, k]
+            state[rest] += standing * leave
             state[1 + k] = moving * (1.0 - leave) + joined * gate[i, k]
             state[1 + fields + k] = standing * (1.0 - leave)
-        free_each[i] = state[0]
+        free_each[i] = state[0] + state[rest]

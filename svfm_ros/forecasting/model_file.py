@@ -196,6 +196,7 @@ _FIXED: dict[str, tuple[int | str, ...]] = {
     "free.b3": (OUTPUTS,),
     "free.nu": (2,),
     "free.first": (2,),
+    "free.set_off": (1,),
     "walks.xy": ("M", 2),
     "walks.origin": (2,),
     "walks.row": ("M",),
@@ -274,6 +275,7 @@ def _check_values(arrays: Mapping[str, NDArray[np.generic]], about: Mapping[str,
         and _shares(arrays["habits.free"])
         and bool((arrays["free.nu"] > 0.0).all())  # type: ignore[operator]
         and bool((arrays["free.first"] > 0.0).all())  # type: ignore[operator]
+        and _shares(arrays["free.set_off"])
         and bool((arrays["ramp"] > 0.0).all())  # type: ignore[operator]
         and bool((arrays["steady"] > 0.0).all())  # type: ignore[operator]
         and bool((tables[..., 2:5] >= 0.0).all())  # type: ignore[operator]

@@ -16,7 +16,7 @@ from svfm_ros.forecasting.forward import (
     still_log_densities,
     taken_up,
 )
-from svfm_ros.forecasting.free_walker import MEMORY, TICK_S, free_log_densities
+from svfm_ros.forecasting.free_walker import FREE_COLUMNS, MEMORY, TICK_S, free_log_densities
 from svfm_ros.forecasting.sampler import MOVING, STANDING, Walkers
 from svfm_ros.forecasting.walk_model import WalkModel
 from svfm_ros.types import Walk
@@ -30,7 +30,7 @@ Array = NDArray[np.float64]
 class Posterior:
     """Probabilities of what is hidden after the positions seen, right before the next move."""
 
-    state: Array  # (1 + 2 K): free, following each field while moving, and while standing
+    state: Array  # (2 + 2 K): as in ``forward``
     filters: Array  # (K, KEPT)
     moves: Array  # (MEMORY, 2), the last moves, newest first, metres per tick of the free walker
     known: int  # how many of them are known
@@ -40,19 +40,19 @@ class Posterior:
     @property
     def unfamiliar(self) -> float:
         """Probability that the walker is off their habits, 0 to 1."""
-        return float(self.state[0])
+        return float(self.state[0] + self.state[-1])
 
     @property
     def fields(self) -> Array:
         """Probability of each field (K,); with ``unfamiliar`` they add up to one."""
         k = len(self.filters)
-        return np.asarray(self.state[1 : 1 + k] + self.state[1 + k :])
+        return np.asarray(self.state[1 : 1 + k] + self.state[1 + k : -1])
 
     def draw(self, xy: Array, rng: np.random.Generator) -> Walkers:
         """Walkers at positions (S, 2) with what is hidden drawn from the posterior."""
         rows, k = len(xy), len(self.filters)
         index = rng.choice(len(self.state), size=rows, p=self.state / self.state.sum())
-        component = np.where(index > k, index - k, index)
+        component = np.where(index > k, index - k, index) % (k + 1)
         return Walkers(
             np.array(xy),
             component,
@@ -97,10 +97,10 @@ def filter_walk(
     moved_var = np.ascontiguousarray(variance[1:] + variance[:-1])
     count, k = len(here) - 1, model.components
     filters, support = np.zeros((k, KEPT)), np.empty((count + 1, k))
-    log_move, hazards, log_free, log_still = (
+    log_move, hazards, free_moves, log_still = (
         np.empty((count, k)),
         np.empty((count, k, 4)),
-        np.empty(count),
+        np.empty((count, FREE_COLUMNS)),
         np.empty(count),
     )
     g = model.grid
@@ -120,13 +120,13 @@ def filter_walk(
         support,
         filters,
     )
-    free_log_densities(here, moved_var, model.free.parts, model.dt_s / TICK_S, log_free)
+    free_log_densities(here, moved_var, model.free.parts, model.dt_s / TICK_S, free_moves)
     still_log_densities(here, moved_var, model.still_m, log_still)
     move = np.diff(here, axis=0)
     stood = np.hypot(move[:, 0], move[:, 1]) < model.stand_m
     stood[0] = False  # who sets off moves, however little
     shares, free = model.habits.at(here, hour, day)
-    state = np.zeros(1 + 2 * k)
+    state = np.zeros(2 + 2 * k)
     gate = shares * taken_up(support)
     state[: 1 + k] = _setting_off(gate[0], float(free[0]))
     log_each, free_each = np.empty(count), np.empty(count)
@@ -134,7 +134,8 @@ def filter_walk(
         state,
         log_move,
         log_still,
-        log_free,
+        free_moves,
+        model.free.sets_off(model.dt_s),
         hazards,
         stood,
         model.switches.packed,

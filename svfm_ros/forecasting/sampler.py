@@ -14,7 +14,7 @@ from svfm_ros.compiled import kernel
 from svfm_ros.forecasting.field_step import KEPT, predict, relative_move, update
 from svfm_ros.forecasting.floor_grid import corner, interpolate
 from svfm_ros.forecasting.forward import FREE_ENDS, HAZARDS, field_here, taken_up
-from svfm_ros.forecasting.free_walker import FEATURES, HIDDEN, MEMORY, OUTPUTS, PARTS, TICK_S, free_predict
+from svfm_ros.forecasting.free_walker import FEATURES, GOING, HIDDEN, MEMORY, OUTPUTS, PARTS, TICK_S, free_predict
 from svfm_ros.forecasting.habits import FAR_M
 from svfm_ros.forecasting.walk_model import WalkModel
 
@@ -89,17 +89,27 @@ def _student(rng, nu):  # type: ignore[no-untyped-def]
 
 
 @kernel
-def _free_move(rng, moves, known, weights, ticks, scratch):  # type: ignore[no-untyped-def]
-    """One move of a free walker, metres; ``scratch`` is what ``free_predict`` needs."""
+def _free_move(rng, moves, known, weights, ticks, mode, set_off, scratch):  # type: ignore[no-untyped-def]
+    """One move (dx, dy) of a free walker, metres, and whether they stand or move now.
+
+    ``mode`` is what they did before, ``set_off`` the probability that who stands sets off, ``scratch`` what
+    ``free_predict`` needs.
+    """
     features, hidden, raw, parts = scratch
+    if mode == STANDING and rng.random() < set_off:
+        first_m, first_nu = weights[7]
+        return first_m * _student(rng, first_nu) * ticks, first_m * _student(rng, first_nu) * ticks, MOVING
     ux, uy, nu_v, nu_u = free_predict(moves, known, weights, features, hidden, raw, parts)
-    left, g = rng.random() - parts[0, 0], 0
-    while left >= 0.0 and g < PARTS - 1:
-        g += 1
-        left -= parts[g, 0]
+    if mode == STANDING or rng.random() < parts[GOING, 0]:
+        g, mode = GOING, STANDING
+    else:
+        g, left = 0, rng.random() * (1.0 - parts[GOING, 0]) - parts[0, 0]
+        while left >= 0.0 and g < GOING - 1:
+            g += 1
+            left -= parts[g, 0]
     along = (parts[g, 1] + parts[g, 3] * _student(rng, nu_v)) * ticks
     across = (parts[g, 2] + parts[g, 4] * _student(rng, nu_u)) * ticks
-    return along * ux - across * uy, along * uy + across * ux
+    return along * ux - across * uy, along * uy + across * ux, mode
 
 
 @kernel
@@ -140,7 +150,7 @@ def _takes_up(rng, component, tables, grid, x, y):  # type: ignore[no-untyped-de
 
 @kernel
 def _walk(  # type: ignore[no-untyped-def]
-    rng, tables, grid, numbers, gains, ramp, steady, dt_s, still_m, stand_m, switches, set_off, weights,
+    rng, tables, grid, numbers, gains, ramp, steady, dt_s, still_m, stand_m, switches, set_off, free_sets_off, weights,
     origin_xy, near_m, shares, free, until_end,
     xy, component, mode, step, filters, moves, known, ended, end_xy, end_component, path,
 ):  # fmt: skip
@@ -166,7 +176,7 @@ def _walk(  # type: ignore[no-untyped-def]
             k = component[s] - 1
             x, y = xy[s, 0], xy[s, 1]
             if k < 0:
-                dx, dy = _free_move(rng, moves[s], known[s], weights, ticks, scratch)
+                dx, dy, mode[s] = _free_move(rng, moves[s], known[s], weights, ticks, mode[s], free_sets_off, scratch)
             else:
                 ux, uy, speed, here = field_here(tables[k], grid, x, y)
                 share, calm = (ramp[step[s]], steady[step[s]]) if step[s] < len(ramp) else (1.0, 1.0)
@@ -176,7 +186,7 @@ def _walk(  # type: ignore[no-untyped-def]
                     scale = still_m / math.sqrt(2.0 * rng.standard_gamma(2.0) / 4.0)
                     dx, dy = scale * rng.standard_normal(), scale * rng.standard_normal()
                 elif rng.random() < slip:
-                    dx, dy = _free_move(rng, moves[s], known[s], weights, ticks, scratch)
+                    dx, dy, _ = _free_move(rng, moves[s], known[s], weights, ticks, MOVING, 0.0, scratch)
                 else:
                     along = m * (1.0 + found[0] + found[2] * _student(rng, found[4]))
                     across = m * (found[1] + found[3] * _student(rng, found[4]))
@@ -212,7 +222,7 @@ def _walk(  # type: ignore[no-untyped-def]
                     ended[s], end_component[s] = True, component[s]
                     end_xy[s, 0], end_xy[s, 1] = x, y
             elif k < 0:
-                if rng.random() < join:
+                if mode[s] == MOVING and rng.random() < join:
                     chosen = _choose(rng, x, y, origin_xy, near_m, shares, free, False)
                     component[s] = _takes_up(rng, chosen, tables, grid, x, y)
                     filters[s] = 0.0
@@ -222,7 +232,7 @@ def _walk(  # type: ignore[no-untyped-def]
                 else:
                     mode[s] = STANDING if rng.random() < interpolate(tables[k], ix, iy, ax, ay, HAZARDS) else MOVING
                 if rng.random() < leave:
-                    component[s], mode[s] = 0, MOVING
+                    component[s] = 0
         if going == 0:
             for rest in range(t + 1, len(path)):
                 path[rest] = path[t]
@@ -278,6 +288,7 @@ def _run(
         model.stand_m,
         s.packed,
         model.set_off,
+        model.free.sets_off(model.dt_s),
         model.free.parts,
         model.habits.origin_xy,
         model.habits.near_m,

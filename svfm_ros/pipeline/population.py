@@ -49,7 +49,7 @@ class HomeStatistics:
         parts = {f"information.{n}": x for n, x in w.information.items()}
         parts |= {f"weighted.{n}": x for n, x in w.weighted.items()}
         parts |= {f"number.{n}": x for n, x in self.numbers.items()}
-        parts |= {"first": w.first, "count": np.array([w.moves, self.homes], dtype=float)}
+        parts |= {"first": w.first, "rests": w.rests, "count": np.array([w.moves, self.homes], dtype=float)}
         part = path.with_suffix(".part")
         save_file({name: np.ascontiguousarray(x, dtype=np.float64) for name, x in parts.items()}, part)
         os.replace(part, path)
@@ -67,7 +67,7 @@ class HomeStatistics:
                 {n.split(".")[1]: x for n, x in parts.items() if n.startswith(f"{kind}.")}
                 for kind in ("information", "weighted", "number")
             )
-            return cls(WalkerStatistics(information, weighted, parts["first"], moves), homes, numbers)
+            return cls(WalkerStatistics(information, weighted, parts["first"], parts["rests"], moves), homes, numbers)
         except (SafetensorError, OSError, KeyError, ValueError) as error:
             raise DataError(f"expected the statistics of a home at {path}, got something else") from error
 

@@ -79,7 +79,7 @@ def test_the_posterior_is_that_of_the_compiled_filter(model, seen, batch, state:
 
 def test_the_posterior_before_the_first_move_is_what_the_habits_say(model, seen, batch) -> None:  # type: ignore[no-untyped-def]
     start = start_probabilities(model, seen["start"][0], HOURS[0], DAY)
-    expected = np.concatenate([start, np.zeros(model.components)])
+    expected = np.concatenate([start, np.zeros(model.components + 1)])
     assert batch.posterior.state[0].numpy() == pytest.approx(expected, abs=1e-6)
     assert int(batch.posterior.known[0]) == int(batch.posterior.steps[0]) == 0
 

@@ -9,8 +9,11 @@ import torch
 
 from svfm_ros.errors import DataError
 from svfm_ros.forecasting.batched.free_walker_torch import next_move
+from svfm_ros.forecasting.fit.free_walker_fit import _rests, _set_off, adapt
 from svfm_ros.forecasting.free_walker import (
     FEATURES,
+    FREE_ANY,
+    FREE_COLUMNS,
     GOING,
     HIDDEN,
     MEMORY,
@@ -34,9 +37,9 @@ def track():  # type: ignore[no-untyped-def]
 
 
 def log_densities(xy, weights, variance=0.0, ticks=1.0):  # type: ignore[no-untyped-def]
-    out = np.empty(len(xy) - 1)
+    out = np.empty((len(xy) - 1, FREE_COLUMNS))
     free_log_densities(np.ascontiguousarray(xy), np.full(len(out), variance), weights, ticks, out)
-    return out
+    return out[:, FREE_ANY]
 
 
 def test_a_longer_time_step_scales_moves_and_their_noise(track, weights) -> None:  # type: ignore[no-untyped-def]
@@ -108,3 +111,21 @@ def test_torch_and_compiled_agree(weights, known: int) -> None:  # type: ignore[
     assert found.log_share.exp().numpy() == pytest.approx(parts[:, 0], abs=1e-4)
     assert found.centre.numpy() == pytest.approx(parts[:, 1:3], abs=1e-4)
     assert found.scale.numpy() == pytest.approx(parts[:, 3:], abs=1e-4)
+
+
+def test_leaving_a_position_is_counted_once_per_rest() -> None:
+    """Ten ticks at one position, five on the way, ten at another: one left, 7 + 7 ticks of standing."""
+    stands = np.zeros((11, 2))
+    walks = np.column_stack([np.arange(1.0, 6.0), np.zeros(5)])
+    xy = np.concatenate([stands, walks, np.full((10, 2), [5.0, 0.0])])
+    assert _rests([xy]) == (1, 14)
+    assert _set_off(1, 14, usual=0.06)[0] == pytest.approx((1 + 0.06 * 25) / (14 + 25))
+
+
+def test_where_nobody_who_stands_leaves_the_walker_learns_to_stay() -> None:
+    rng = np.random.default_rng(0)
+    waiting = [0.01 * rng.standard_normal((100, 2)) for _ in range(10)]
+    prior = FreeWalkerPrior.load()
+    adapted = adapt(prior, waiting, strength=100.0, steps=2)
+    assert adapted.set_off[0] < 0.1 * prior.free.set_off[0]
+    assert adapted.sets_off(0.8) == pytest.approx(1.0 - (1.0 - adapted.set_off[0]) ** 2)

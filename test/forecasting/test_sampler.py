@@ -32,7 +32,9 @@ def seen():  # type: ignore[no-untyped-def]
     straight, _ = on_ticks(walks(2, seed=5)[0], 0.4)
     standing = np.concatenate([straight[:5], straight[4] + 0.01 * np.random.default_rng(0).standard_normal((4, 2))])
     off = straight[0] + np.cumsum(np.tile([-0.05, -0.45], (7, 1)), axis=0)
-    return {"start": straight[:1], "under way": straight[:6], "standing": standing, "free": off}
+    waits = np.concatenate([off, off[-1] + 0.01 * np.random.default_rng(1).standard_normal((4, 2))])
+    states = {"start": straight[:1], "under way": straight[:6], "standing": standing}
+    return {**states, "free": off, "free, standing": waits}
 
 
 def walkers_after(model, xy, count, rng):  # type: ignore[no-untyped-def]
@@ -61,7 +63,7 @@ def proposed(near, count, rng):  # type: ignore[no-untyped-def]
     return at, (1.0 / (np.pi * scale**2 * (1.0 + squared) ** 2)).mean(1)
 
 
-@pytest.mark.parametrize("state", ["start", "under way", "standing", "free"])
+@pytest.mark.parametrize("state", ["start", "under way", "standing", "free", "free, standing"])
 def test_sampled_moves_are_distributed_as_the_density_says(model, seen, state: str) -> None:  # type: ignore[no-untyped-def]
     rng, xy = np.random.default_rng(1), seen[state]
     drawn = sample_walks(model, walkers_after(model, xy, SAMPLES, rng), HOUR, DAY, 1, 0, rng).xy[:, 1] + model.origin

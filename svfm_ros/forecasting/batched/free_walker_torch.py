@@ -12,7 +12,15 @@ from torch import Tensor
 
 from svfm_ros.forecasting.free_walker import GOING, LEAST_M, LOG_SCALES, LOG_STILL, MEMORY, MOST_M, SCALE_M, STILL_M
 
-__all__ = ["NextMove", "in_frame", "move_log_densities", "next_move", "rotated", "student_log_densities"]
+__all__ = [
+    "NextMove",
+    "in_frame",
+    "move_log_densities",
+    "next_move",
+    "part_log_densities",
+    "rotated",
+    "student_log_densities",
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,11 +52,15 @@ def next_move(weights: Mapping[str, Tensor], moves: Tensor, known: Tensor) -> Ne
 
 
 def move_log_densities(expected: NextMove, move: Tensor, nu: Tensor, noise_var: Tensor | float = 0.0) -> Tensor:
-    """Log densities (...) of moves (..., 2); ``noise_var`` is added to the square of every scale."""
+    """Log densities (...) of moves (..., 2), whatever part they come from."""
+    return torch.logsumexp(part_log_densities(expected, move, nu, noise_var) + expected.log_share, -1)
+
+
+def part_log_densities(expected: NextMove, move: Tensor, nu: Tensor, noise_var: Tensor | float = 0.0) -> Tensor:
+    """Log densities (..., P) of moves (..., 2) in each part; ``noise_var`` is added to the square of every scale."""
     scale = torch.sqrt(expected.scale.square() + noise_var)
     z = (in_frame(move, expected.direction).unsqueeze(-2) - expected.centre) / scale
-    each = student_log_densities(z, nu).sum(-1) - torch.log(scale).sum(-1) + expected.log_share
-    return torch.logsumexp(each, -1)
+    return student_log_densities(z, nu).sum(-1) - torch.log(scale).sum(-1)
 
 
 def _context(moves: Tensor, known: Tensor) -> tuple[Tensor, Tensor, Tensor]:

@@ -13,7 +13,7 @@ import torch
 from numpy.typing import ArrayLike, NDArray
 from torch import Tensor
 
-from svfm_ros.forecasting.batched.free_walker_torch import move_log_densities, rotated, student_log_densities
+from svfm_ros.forecasting.batched.free_walker_torch import part_log_densities, rotated, student_log_densities
 from svfm_ros.forecasting.batched.tensor_model import (
     FieldHere,
     HabitsNow,
@@ -24,7 +24,7 @@ from svfm_ros.forecasting.batched.tensor_model import (
 )
 from svfm_ros.forecasting.field_step import KEPT
 from svfm_ros.forecasting.forward import FREE_ENDS
-from svfm_ros.forecasting.free_walker import MEMORY, TICK_S
+from svfm_ros.forecasting.free_walker import GOING, MEMORY, TICK_S
 from svfm_ros.forecasting.sampler import ARRIVED, MOST_MPS, MOST_SCALES, MOVING, STANDING, SampledWalks
 
 __all__ = ["BatchedModel", "BatchedPosterior", "BatchedWalkers", "PathEnds"]
@@ -36,7 +36,7 @@ Array = NDArray[np.float64]
 class BatchedPosterior:
     """What ``Posterior`` holds, for B walkers."""
 
-    state: Tensor  # (B, 1 + 2 K)
+    state: Tensor  # (B, 2 + 2 K)
     filters: Tensor  # (B, K, KEPT)
     moves: Tensor  # (B, MEMORY, 2)
     known: Tensor  # (B,)
@@ -110,14 +110,15 @@ class BatchedModel(TensorModel):
         field = self.field_here(each, here.unsqueeze(2).expand(-1, -1, k, -1))  # (B, T + 1, K)
         gate = shares * taken_up_of(field.support)
         follows = (1.0 - free[:, :1]) * gate[:, 0]
-        state = torch.cat([1.0 - follows.sum(1, keepdim=True), follows, torch.zeros_like(follows)], 1)
+        nobody = torch.zeros(batch, k + 1, device=self.device)
+        state = torch.cat([1.0 - follows.sum(1, keepdim=True), follows, nobody], 1)
         filters = torch.zeros(batch, k, KEPT, device=self.device)
         since = torch.zeros(batch, dtype=torch.long, device=self.device)
         hazards = self.look_up(self.hazards, each[:, 1:], here[:, 1:].unsqueeze(2).expand(-1, -1, k, -1))
         stood = move.norm(dim=-1) < model.stand_m
         stood[:, :1] = False  # who sets off moves, however little
         seen = torch.arange(steps, device=self.device) < count.unsqueeze(1)
-        log_free, log_still = self._free_log_densities(move, noise_var), self._still_log_densities(move, noise_var)
+        free_moves, log_still = self._free_moves(move, noise_var), self._still_log_densities(move, noise_var)
         for i in range(steps):
             share, calm = self.ramp[since.clamp(max=len(model.ramp))].unsqueeze(1).unbind(-1)  # (B, 1)
             now = FieldHere(*(getattr(field, f.name)[:, i] for f in fields(field)))
@@ -126,7 +127,7 @@ class BatchedModel(TensorModel):
             relative = relative_move_of(move[:, i].unsqueeze(1), now, m)
             log_p = student_log_densities((relative - centre) / scale, nu.unsqueeze(-1)).sum(-1)
             log_move = log_p - torch.log(scale.prod(-1) * m * m)
-            logs = (log_move, log_still[:, i : i + 1], log_free[:, i : i + 1])
+            logs = (log_move, log_still[:, i : i + 1], free_moves[:, i])
             taught = self.update(filters, relative, centre, scale, stood[:, i : i + 1])
             goes_on = (i + 1 < count).unsqueeze(1)  # whether the walk ends after the last move is not known
             after = self._forward(state, logs, hazards[:, i], stood[:, i], gate[:, i + 1], goes_on)
@@ -144,7 +145,7 @@ class BatchedModel(TensorModel):
         here, factor = self.put(xy), self.put(factors)
         spread = self.normal(batch, samples, 2) @ factor.transpose(1, 2)
         index = draw_index(posterior.state.unsqueeze(1), self.uniform(batch, samples, 1)).reshape(-1)
-        component = torch.where(index > k, index - k, index)
+        component = torch.where(index > k, index - k, index) % (k + 1)
         owner = torch.arange(batch, device=self.device).repeat_interleave(samples)
         return BatchedWalkers(
             (here.unsqueeze(1) + spread).reshape(-1, 2),
@@ -188,7 +189,7 @@ class BatchedModel(TensorModel):
         goes, follows, standing = w.mode != ARRIVED, w.component > 0, w.mode == STANDING
         field = (w.component - 1).clamp(min=0)
         freely = ~follows | (~standing & (chance[:, 0] < switches.slip))
-        move, taught = self._move(w, field, freely, standing)
+        move, taught, free_mode = self._move(w, field, freely, standing)
         length = move.norm(dim=-1, keepdim=True)
         move = move * (MOST_MPS * model.dt_s / length.clamp(min=1e-9)).clamp(max=1.0)
         stood = (w.known > 0) & (move.norm(dim=-1) < model.stand_m)
@@ -201,30 +202,38 @@ class BatchedModel(TensorModel):
         arrives = goes & (chance[:, 1] < end)
         ends.note(arrives, w.component, xy)
         on = goes & ~arrives
-        joins = on & ~follows & (chance[:, 2] < switches.join)
+        joins = on & ~follows & (free_mode == MOVING) & (chance[:, 2] < switches.join)
         toggles = on & follows & (chance[:, 2] < torch.where(standing, go, stop))
         leaves = on & follows & (chance[:, 3] < switches.leave)
         sets_off = ~goes & follows & (chance[:, 4] < (0.0 if until_end else self.set_off[field]))
         anew = joins | sets_off
         chosen = self._choose(xy, w.owner, sets_off, choices)
         component = torch.where(anew, chosen, torch.where(leaves, 0, w.component))
-        mode = torch.where(toggles, MOVING + STANDING - w.mode, w.mode)
-        mode = torch.where(arrives, ARRIVED, torch.where(leaves | sets_off, MOVING, mode))
+        mode = torch.where(toggles, MOVING + STANDING - w.mode, torch.where(goes & ~follows, free_mode, w.mode))
+        mode = torch.where(arrives, ARRIVED, torch.where(sets_off, MOVING, mode))
         filters = torch.where((goes & follows).unsqueeze(-1), taught, w.filters)
         filters = torch.where(anew.unsqueeze(-1), 0.0, filters)
         step = torch.where(goes, torch.where(stood, 0, w.step + 1), torch.where(sets_off, 0, w.step))
         known = torch.where(goes, (w.known + 1).clamp(max=MEMORY), torch.where(sets_off, 0, w.known))
         return BatchedWalkers(xy, w.owner, component, mode, step, filters, moves, known)
 
-    def _move(self, w: BatchedWalkers, field: Tensor, freely: Tensor, standing: Tensor) -> tuple[Tensor, Tensor]:
-        """A drawn move (R, 2), metres, and what it teaches the filters (R, KEPT) of those who follow a field."""
+    def _move(
+        self, w: BatchedWalkers, field: Tensor, freely: Tensor, standing: Tensor
+    ) -> tuple[Tensor, Tensor, Tensor]:
+        """A drawn move (R, 2), metres, what it teaches the filters (R, KEPT), and the mode (R,) of free walkers."""
         model, ticks = self.model, self.model.dt_s / TICK_S
         here = self.field_here(field, w.xy)
         share, calm = self.ramp[w.step.clamp(max=len(model.ramp))].unbind(-1)
         m = model.dt_s * here.speed * share
         centre, scale, nu = self.predict(w.filters, m, calm, here, 0.0)
-        expected, free_nu = self.free_move(w.moves, w.known)
-        part = draw_index(expected.log_share.exp(), self.uniform(len(w.xy), 1))[..., None].expand(-1, -1, 2)
+        chance = self.uniform(len(w.xy), 2)
+        rested = standing & (w.component == 0)
+        begins = rested & (chance[:, 0] < model.free.sets_off(model.dt_s))
+        expected, free_nu = self.free_move(w.moves, torch.where(begins, 0, w.known))
+        shares = expected.log_share.exp()
+        stays = (rested & ~begins) | (~rested & (chance[:, 0] < shares[:, GOING]))
+        going = draw_index(shares[:, :GOING], chance[:, 1:])
+        part = torch.where(stays.unsqueeze(-1), GOING, going)[..., None].expand(-1, -1, 2)
         free_u = expected.direction
         free_centre, free_scale = (x.gather(1, part).squeeze(1) for x in (expected.centre, expected.scale))
         along = torch.stack([1.0 + centre[:, 0], centre[:, 1]], -1) * m.unsqueeze(-1)
@@ -239,7 +248,8 @@ class BatchedModel(TensorModel):
         z = torch.where(still, z, z.clamp(-MOST_SCALES, MOST_SCALES))
         move = rotated(middle + width * z, u)
         stood = (w.known > 0) & (move.norm(dim=-1) < model.stand_m)
-        return move, self.update(w.filters, relative_move_of(move, here, m), centre, scale, stood)
+        taught = self.update(w.filters, relative_move_of(move, here, m), centre, scale, stood)
+        return move, taught, torch.where(stays, STANDING, MOVING)
 
     def _choose(self, xy: Tensor, owner: Tensor, sets_off: Tensor, choices: Tensor) -> Tensor:
         """A component (R,) for those who set off, or take up a habit, at positions (R, 2)."""
@@ -258,8 +268,10 @@ class BatchedModel(TensorModel):
         gate: Tensor,
         goes_on: Tensor,
     ) -> Tensor:
-        """Probabilities (B, 1 + 2 K) after one move; compare ``forward``."""
-        (log_move, log_still, log_free), s, k = logs, self.model.switches, self.model.components
+        """Probabilities (B, 2 + 2 K) after one move; compare ``forward``."""
+        (log_move, log_still, free_moves), s, k = logs, self.model.switches, self.model.components
+        log_going, log_rest, log_first, log_any, stops = free_moves.unsqueeze(1).unbind(-1)  # (B, 1)
+        set_off = self.model.free.sets_off(self.model.dt_s)
         stop, go, end_go, end_stand = hazards.unbind(-1)  # (B, K)
         end = torch.where(
             stood,
@@ -267,28 +279,41 @@ class BatchedModel(TensorModel):
             (FREE_ENDS * end_go).amax(1).clamp(min=s.free_end),
         )
         slip = math.log(max(s.slip, 1e-30))
-        moved = torch.logaddexp(math.log1p(-s.slip) + log_move, slip + log_free)
-        log_seen = torch.cat([log_free, moved, log_still.expand(-1, k)], 1)
-        stays = torch.where(goes_on, torch.cat([1.0 - end.unsqueeze(1), 1.0 - end_go, 1.0 - end_stand], 1), 1.0)
-        log_after = log_seen + torch.log((state * stays).clamp(min=1e-37))
-        after = torch.softmax(log_after, 1)
-        free, moving, standing = after[:, :1], after[:, 1 : 1 + k], after[:, 1 + k :]
+        moved = torch.logaddexp(math.log1p(-s.slip) + log_move, slip + log_any)
+        free, rest = state[:, :1], state[:, -1:]
+        # who walks freely goes on or sets off; who stands has stopped or stays
+        log_free = torch.logaddexp(_log(free * (1.0 - stops)) + log_going, _log(rest * set_off) + log_first)
+        log_rests = _log(free * stops + rest * (1.0 - set_off)) + log_rest
+        log_seen = torch.cat([log_free, _log(state[:, 1:-1]) + torch.cat([moved, log_still.expand(-1, k)], 1)], 1)
+        on = 1.0 - end.unsqueeze(1)
+        stays = torch.where(goes_on, torch.cat([on, 1.0 - end_go, 1.0 - end_stand, on], 1), 1.0)
+        after = torch.softmax(torch.cat([log_seen, log_rests], 1) + _log(stays), 1)
+        free, moving, standing, rest = after[:, :1], after[:, 1 : 1 + k], after[:, 1 + k : -1], after[:, -1:]
         on, halted = moving * (1.0 - stop) + standing * go, moving * stop + standing * (1.0 - go)
-        left, joined = (moving + standing).sum(1, keepdim=True) * s.leave, free * s.join * gate
-        return torch.cat(
-            [free + left - joined.sum(1, keepdim=True), on * (1.0 - s.leave) + joined, halted * (1.0 - s.leave)], 1
-        )
+        joined = free * s.join * gate
+        free = free + on.sum(1, keepdim=True) * s.leave - joined.sum(1, keepdim=True)
+        rest = rest + halted.sum(1, keepdim=True) * s.leave
+        return torch.cat([free, on * (1.0 - s.leave) + joined, halted * (1.0 - s.leave), rest], 1)
 
-    def _free_log_densities(self, move: Tensor, noise_var: Tensor) -> Tensor:
-        """Log densities (B, T) of moves (B, T, 2) of a free walker."""
+    def _free_moves(self, move: Tensor, noise_var: Tensor) -> Tensor:
+        """What ``free_log_densities`` says (B, T, FREE_COLUMNS) of moves (B, T, 2)."""
         ticks, steps = self.model.dt_s / TICK_S, move.shape[1]
         own = move / ticks
         past = torch.nn.functional.pad(own, (0, 0, MEMORY, 0))  # (B, MEMORY + T, 2)
         memory = torch.stack([past[:, MEMORY - 1 - j : MEMORY - 1 - j + steps] for j in range(MEMORY)], 2)
         known = torch.arange(steps, device=self.device).clamp(max=MEMORY).expand(len(move), steps)
         expected, nu = self.free_move(memory, known)
-        noise = (noise_var / ticks**2)[..., None, None]
-        return move_log_densities(expected, own, nu.unsqueeze(-2), noise) - 2.0 * math.log(ticks)
+        noise = noise_var / ticks**2
+        each = part_log_densities(expected, own, nu.unsqueeze(-2), noise[..., None, None])
+        log_share = expected.log_share
+        going = torch.logsumexp(each[..., :GOING] + log_share[..., :GOING], -1)
+        first_m, first_nu = (float(x) for x in self.model.free.first)
+        scale = torch.sqrt(first_m**2 + noise)
+        log_first = student_log_densities(own / scale.unsqueeze(-1), nu.new_tensor(first_nu)).sum(-1)
+        going_alone = going - torch.logsumexp(log_share[..., :GOING], -1)
+        any_of = torch.logaddexp(going, each[..., GOING] + log_share[..., GOING])
+        logs = (going_alone, each[..., GOING], log_first - 2.0 * torch.log(scale), any_of)
+        return torch.stack([*(x - 2.0 * math.log(ticks) for x in logs), log_share[..., GOING].exp()], -1)
 
     def _still_log_densities(self, move: Tensor, noise_var: Tensor) -> Tensor:
         scale = self.model.still_m**2 + noise_var
@@ -299,3 +324,8 @@ class BatchedModel(TensorModel):
         padded = torch.nn.functional.pad(move, (0, 0, MEMORY, 0)) / (self.model.dt_s / TICK_S)
         back = count.unsqueeze(1) + MEMORY - 1 - torch.arange(MEMORY, device=self.device)
         return padded.gather(1, back.unsqueeze(-1).expand(-1, -1, 2))
+
+
+def _log(x: Tensor) -> Tensor:
+    """The logarithm; that of zero is small but finite."""
+    return torch.log(x.clamp(min=1e-37))

@@ -25,6 +25,11 @@ _BATCH = 8192
 _LEAST_NU = 2.5  # below, sampled moves would be metres long now and then
 _FIRST_OUTPUTS = [0.0] * 5 + [0.0, 0.0, 0.8, 0.8, -1.0] * (GOING - 1) + [-2.0, 0.0]
 """Outputs before training: one part goes on steadily, others are wider and rarer, few stand."""
+_NEAR_M = 0.5  # someone who was within this distance of one position for ``_REST_TICKS`` stands there
+_REST_TICKS = 4
+_USUAL_SET_OFF, _USUAL_TICKS = 0.06, 25.0
+"""Setting off per tick of someone who stands: the middle of six public scenes (0.02 to 0.17), and the ticks of standing
+that it counts for beside a home's own."""
 _MOST_LOCAL = 20_000  # moves used to adapt: more say nothing new
 
 
@@ -84,6 +89,26 @@ def _first_move(tracks: Sequence[Array]) -> Array:
     return np.array([scales[i], nus[j]])
 
 
+def _rests(tracks: Sequence[Array]) -> tuple[int, int]:
+    """How often people who stood somewhere left that position, and for how many ticks they stood."""
+    left, stood = 0, 0
+    for xy in tracks:
+        began, here = 0, xy[0]
+        for i in range(1, len(xy)):
+            ticks = i - began
+            if np.hypot(*(xy[i] - here)) > _NEAR_M:
+                left += ticks > _REST_TICKS
+                began, here = i, xy[i]
+            else:
+                stood += ticks >= _REST_TICKS
+    return left, stood
+
+
+def _set_off(left: float, stood: float, usual: float = _USUAL_SET_OFF) -> Array:
+    """Probability per tick (1,) that someone who stands sets off."""
+    return np.array([(left + _USUAL_TICKS * usual) / (stood + _USUAL_TICKS)])
+
+
 def learn_prior(
     scenes: Sequence[Sequence[Array]], steps: int = 3000, seed: int = 0, first: Array | None = None
 ) -> FreeWalkerPrior:
@@ -104,7 +129,8 @@ def learn_prior(
         loss = -(_log_density(w, _some(samples, pick)) * samples.weight[pick]).mean()
         adam.step(loss)
     clean = _samples(tracks, weights, rng, 0.0)
-    free = _as_free(w, _first_move(tracks) if first is None else first)
+    rate = float(np.median([_set_off(*_rests(scene))[0] for scene in scenes]))
+    free = _as_free(w, _first_move(tracks) if first is None else first, np.array([rate]))
     return FreeWalkerPrior(free, _fisher(w, clean))
 
 
@@ -138,7 +164,7 @@ def adapt(
         fit = -_log_density(w, _some(samples, pick)).mean()
         away = sum(((w[n] - centre[n]).square() * (precision[n] + 0.02)).sum() for n in _NAMES)
         adam.step(fit + 0.5 * strength / count * away)
-    return _as_free(w, _first_move(chosen))
+    return _as_free(w, _first_move(chosen), _set_off(*_rests(chosen), float(prior.free.set_off[0])))
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,6 +178,7 @@ class WalkerStatistics:
     information: dict[str, Array]  # by the names of the weights, over all moves
     weighted: dict[str, Array]  # information times weights
     first: Array  # (2,), scale and degrees of freedom of a first move, times moves
+    rests: Array  # (2,), how often people who stood left, and ticks of standing
     moves: int
 
     def __add__(self, other: "WalkerStatistics") -> "WalkerStatistics":
@@ -159,6 +186,7 @@ class WalkerStatistics:
             {name: x + other.information[name] for name, x in self.information.items()},
             {name: x + other.weighted[name] for name, x in self.weighted.items()},
             self.first + other.first,
+            self.rests + other.rests,
             self.moves + other.moves,
         )
 
@@ -170,9 +198,8 @@ def walker_statistics(free: FreeWalker, tracks: Sequence[Array], seed: int = 0) 
     weights, moves = _weights(free), len(samples.known)
     w = {name: torch.as_tensor(x, dtype=torch.float32).requires_grad_(True) for name, x in weights.items()}
     information = {name: moves * x for name, x in _fisher(w, samples).items()}
-    return WalkerStatistics(
-        information, {name: x * weights[name] for name, x in information.items()}, moves * free.first, moves
-    )
+    weighted = {name: x * weights[name] for name, x in information.items()}
+    return WalkerStatistics(information, weighted, moves * free.first, np.array(_rests(long_enough)), moves)
 
 
 def pooled_prior(base: FreeWalkerPrior, total: WalkerStatistics, strength: float) -> FreeWalkerPrior:
@@ -188,7 +215,9 @@ def pooled_prior(base: FreeWalkerPrior, total: WalkerStatistics, strength: float
         )
         for name in _NAMES
     }
-    return FreeWalkerPrior(_as_free(w, share * total.first / total.moves + (1.0 - share) * base.free.first), precision)
+    first = share * total.first / total.moves + (1.0 - share) * base.free.first
+    set_off = _set_off(total.rests[0], total.rests[1], float(base.free.set_off[0]))
+    return FreeWalkerPrior(_as_free(w, first, set_off), precision)
 
 
 class _Adam:
@@ -256,7 +285,8 @@ def _weights(free: FreeWalker) -> dict[str, Array]:
     return {**found, "log_nu": np.log(np.maximum(free.nu - _LEAST_NU, 1e-3))}
 
 
-def _as_free(w: dict[str, Tensor], first: Array) -> FreeWalker:
+def _as_free(w: dict[str, Tensor], first: Array, set_off: Array) -> FreeWalker:
     x = {name: v.detach().numpy().astype(float) for name, v in w.items()}
     nu = _LEAST_NU + np.exp(x.pop("log_nu"))
-    return FreeWalker(**{name: np.ascontiguousarray(v) for name, v in x.items()}, nu=nu, first=np.asarray(first))
+    weights = {name: np.ascontiguousarray(v) for name, v in x.items()}
+    return FreeWalker(**weights, nu=nu, first=np.asarray(first), set_off=set_off)

@@ -184,7 +184,8 @@ class LeftOutWalk:
 
     log_move: Array  # (I, K), -inf under fields that no other walk supports
     log_still: Array  # (I,)
-    log_free: Array  # (I,)
+    free: Array  # (I, FREE_COLUMNS)
+    set_off: float  # probability per step that a free walker who stands sets off
     hazards: Array  # (I, K, 4)
     stood: NDArray[np.bool_]  # (I,)
     gate: Array  # (I, K), see ``forward``
@@ -213,13 +214,14 @@ def total_log_density(walks: list[LeftOutWalk], fit: SwitchFit) -> tuple[Array, 
 
 
 def _log_density(w: LeftOutWalk, begin: Array, switches: SwitchNumbers) -> float:
-    """Log density of a walk from probabilities (1 + 2 K) before its first move."""
+    """Log density of a walk from probabilities (2 + 2 K) before its first move."""
     each, free_each = np.empty(len(w.log_move)), np.empty(len(w.log_move))
     forward(
         begin.copy(),
         w.log_move,
         w.log_still,
-        w.log_free,
+        w.free,
+        w.set_off,
         w.hazards,
         w.stood,
         switches.packed,
@@ -232,8 +234,8 @@ def _log_density(w: LeftOutWalk, begin: Array, switches: SwitchNumbers) -> float
 
 
 def start_state(prior: Array, free_share: float, fields: int) -> Array:
-    """Probabilities (1 + 2 K) before the first move: everyone is about to move."""
-    state = np.zeros(1 + 2 * fields)
+    """Probabilities (2 + 2 K) before the first move: everyone is about to move."""
+    state = np.zeros(2 + 2 * fields)
     state[1 : 1 + fields] = (1.0 - free_share) * prior
     state[0] = 1.0 - state.sum()
     return state

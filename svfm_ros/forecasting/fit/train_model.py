@@ -37,7 +37,7 @@ from svfm_ros.forecasting.fit.number_fit import (
 from svfm_ros.forecasting.fit.walk_steps import Moves, WalkRows, first_shares, overlapping_moves
 from svfm_ros.forecasting.floor_grid import FloorGrid
 from svfm_ros.forecasting.forward import field_log_densities, still_log_densities, taken_up
-from svfm_ros.forecasting.free_walker import TICK_S, FreeWalker, free_log_densities
+from svfm_ros.forecasting.free_walker import FREE_ANY, FREE_COLUMNS, TICK_S, FreeWalker, free_log_densities
 from svfm_ros.forecasting.walk_model import WalkModel
 
 __all__ = ["TrainedModel", "train_model"]
@@ -110,8 +110,9 @@ def train_model(
     ]
     base, still_m = base_hazards(rows, config.stand_m), standing_scale(rows, config.stand_m)
     off = hazards_off_the_way(rows, config.stand_m, base)
-    log_free = _log_free(task, _free_halves(task, fit_free, train.seed))
-    steps, steady = fit_steps(_left_out_moves(task, velocity, spreads, log_free), ramp, population)
+    free_walkers = _free_halves(task, fit_free, train.seed)
+    free_moves = _free_moves(task, free_walkers)
+    steps, steady = fit_steps(_left_out_moves(task, velocity, spreads, free_moves), ramp, population)
     tell(folds + 1, total)
     walks, index, familiar = [], [], []
     for f in range(folds):
@@ -120,16 +121,17 @@ def train_model(
         supported = np.array([(others & (task.group == k)).any() for k in range(task.fields)])
         for n in task.hyper[task.fold[task.hyper] == f]:
             numbers = (steps, ramp, steady, still_m)
-            walks.append(_left_out(task, int(n), tables, supported, numbers, log_free[int(n)], others))
+            free_part = (free_moves[int(n)], free_walkers[n % 2].sets_off(rows.dt_s))
+            walks.append(_left_out(task, int(n), tables, supported, numbers, free_part, others))
             index.append(n)
             familiar.append(bool(supported[task.group[n]]))
         tell(folds + 2 + f, total)
     known = [w for w, own in zip(walks, familiar, strict=True) if own]
     switch = fit_switches(known, 0.3 * float(base[2]), float(base[3]))
-    density, free_part = total_log_density(walks, switch)
+    density, begun_free = total_log_density(walks, switch)
     nll = -float(density.sum()) / sum(len(w.log_move) for w in walks)
     arrived = np.array(familiar) & (not rows.passers_by)
-    free = _free_shares(len(rows), np.array(index), np.array(familiar), np.where(arrived, 0.0, free_part))
+    free = _free_shares(len(rows), np.array(index), np.array(familiar), np.where(arrived, 0.0, begun_free))
     tell(total - 1, total)
     everyone = np.ones(len(rows), dtype=bool)
     tables = _tables(task, _velocities(task, everyone), _spreads(task, residuals, everyone), everyone, off)
@@ -284,7 +286,7 @@ def _tables(
 
 
 def _left_out_moves(
-    task: _Task, velocity: list[list[Array]], spreads: list[list[Array]], log_free: dict[int, Array]
+    task: _Task, velocity: list[list[Array]], spreads: list[list[Array]], free_moves: dict[int, Array]
 ) -> LeftOutMoves:
     """Each walk under the field of its own destination, learnt without it; walks without such a field are left out."""
     columns: list[list[Array]] = [[] for _ in range(10)]
@@ -298,7 +300,7 @@ def _left_out_moves(
         stood = np.hypot(*np.diff(task.rows.xy[n], axis=0).T) < task.config.stand_m
         stood[0] = False
         values = (seen.along, seen.across, seen.expected, seen.support, variance[:, 0], variance[:, 1], seen.offset)
-        values += (task.rows.variance[n], log_free[int(n)], stood)  # type: ignore[assignment]
+        values += (task.rows.variance[n], free_moves[int(n)][:, FREE_ANY], stood)  # type: ignore[assignment]
         for column, value in zip(columns, values, strict=True):
             column.append(np.ascontiguousarray(value))
         begin.append(begin[-1] + len(stood))
@@ -320,11 +322,11 @@ def _free_halves(task: _Task, fit_free: FreeFit, seed: int) -> tuple[FreeWalker,
     return fit_free(rows[1::2], seed), fit_free(rows[::2], seed)
 
 
-def _log_free(task: _Task, halves: tuple[FreeWalker, FreeWalker]) -> dict[int, Array]:
-    """Log densities (I,) of the moves of the rows in ``task.hyper`` under a free walker learnt without them."""
+def _free_moves(task: _Task, halves: tuple[FreeWalker, FreeWalker]) -> dict[int, Array]:
+    """What a free walker learnt without them says of the moves of the rows in ``task.hyper``: (I, FREE_COLUMNS)."""
     found = {}
     for n in task.hyper.tolist():
-        found[n] = np.empty(len(task.rows.xy[n]) - 1)
+        found[n] = np.empty((len(task.rows.xy[n]) - 1, FREE_COLUMNS))
         free_log_densities(
             task.rows.xy[n], task.rows.variance[n], halves[n % 2].parts, task.rows.dt_s / TICK_S, found[n]
         )
@@ -337,7 +339,7 @@ def _left_out(
     tables: NDArray[np.float32],
     supported: NDArray[np.bool_],
     numbers: tuple[StepNumbers, Array, Array, float],
-    log_free: Array,
+    free: tuple[Array, float],
     others: NDArray[np.bool_],
 ) -> LeftOutWalk:
     rows, config, grid = task.rows, task.config, task.grid
@@ -374,7 +376,7 @@ def _left_out(
     stood = np.hypot(move[:, 0], move[:, 1]) < config.stand_m
     stood[0] = False
     gate = prior * taken_up(support)
-    return LeftOutWalk(log_move, log_still, log_free, hazards, stood, gate[1:], gate[0], bool(rows.ended[n]))
+    return LeftOutWalk(log_move, log_still, *free, hazards, stood, gate[1:], gate[0], bool(rows.ended[n]))
 
 
 def _set_off(task: _Task) -> Array:
