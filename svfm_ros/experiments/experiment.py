@@ -69,7 +69,7 @@ class _Numbered(Generic[A, R]):
 
 def run_all(function: Callable[[A], R], arguments: Sequence[A], tick: Tick, doing: str) -> list[R]:
     """``function`` of every argument, in the arguments' order; both must be picklable."""
-    workers = min(len(arguments), os.cpu_count() or 1)
+    workers = min(len(arguments), len(os.sched_getaffinity(0)))
     context = multiprocessing.get_context("spawn")  # a forked child would inherit torch's locks
     results: dict[int, R] = {}
     with context.Pool(workers, _quiet_worker) as pool:  # leaving the block ends the workers, also on Ctrl-C
