@@ -64,9 +64,9 @@ def parse_local_time(text: str, zone_name: str) -> int:
     return int(when.timestamp()) * NS_PER_S + when.microsecond * 1000
 
 
-def parse_hour(text: str) -> float:
-    """``23:30`` as an hour of the day, 23.5."""
+def parse_hour(text: str, where: str = "") -> float:
+    """``23:30`` as an hour of the day, 23.5; ``where`` it stood is named if it is none."""
     match = re.fullmatch(r"(\d{1,2}):(\d{2})", text)
     if match is None or int(match[1]) > 23 or int(match[2]) > 59:
-        raise ConfigError(f"expected an hour such as 23:00, got {text!r}")
+        raise ConfigError(f"expected an hour such as 23:00{where and ' '}{where}, got {text!r}")
     return int(match[1]) + int(match[2]) / 60.0

@@ -22,8 +22,7 @@ from dataclasses import fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from svfm_ros.atomic_files import check_output
-from svfm_ros.cli.output import add_json_argument, print_json, print_refused, print_table, seed
+from svfm_ros.cli.output import add_json_argument, check_picture, print_json, print_refused, print_table, seed
 from svfm_ros.errors import DataError, UsageError
 from svfm_ros.pipeline.model_input import forecaster_of
 from svfm_ros.pipeline.walk_input import (
@@ -70,7 +69,7 @@ def run(args: argparse.Namespace) -> int:
     from svfm_ros.pipeline.evaluation import BEST_OF, evaluate_forecasts
     from svfm_ros.pipeline.learn import scored_on_unseen
 
-    _check_picture(args.png)
+    check_picture(args.png)
     if args.samples < BEST_OF:
         raise UsageError(f"expected at least {BEST_OF} samples, got {args.samples}")
     file = load_walk_model(args.model)
@@ -126,15 +125,6 @@ def _given(args: argparse.Namespace) -> WalkInput:
     given = align_to_house(recordings, args.store or store_beside(args.model), args.resident, args.map)
     print_refused(given.refused)
     return given
-
-
-def _check_picture(path: Path | None) -> None:
-    """Before the work, not after it."""
-    if path is None:
-        return
-    if path.suffix.lower() != ".png":
-        raise UsageError(f"expected a file that ends in .png after --png, got {path}")
-    check_output(path)
 
 
 def _draw(path: Path, levels: "NDArray[np.float64]", title: str) -> None:

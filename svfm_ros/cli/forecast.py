@@ -24,8 +24,7 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from svfm_ros.atomic_files import check_output
-from svfm_ros.cli.output import print_table, seed
+from svfm_ros.cli.output import check_picture, print_table, seed
 from svfm_ros.errors import DataError, UsageError
 from svfm_ros.pipeline.model_input import open_forecaster
 
@@ -63,10 +62,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Ask once, or twice with a what-if."""
+    from svfm_ros.clock import parse_hour
     from svfm_ros.mapio import load_map
 
-    what_if = None if args.what_if is None else _hour(args.what_if)
-    _check_picture(args.png)
+    what_if = None if args.what_if is None else parse_hour(args.what_if, "after --what-if")
+    check_picture(args.png)
     grid = None if args.map is None else load_map(args.map)
     forecaster = _forecaster(args, grid)
     seen = None if args.walk_so_far is None else _walk_so_far(args.walk_so_far)
@@ -82,21 +82,6 @@ def run(args: argparse.Namespace) -> int:
         _draw(args.png, forecaster, grid, found, titles)
     _print_shares(forecaster, found, titles)
     return 0
-
-
-def _hour(text: str) -> float:
-    match = re.fullmatch(r"(\d{1,2}):(\d{2})", text)
-    if match is None or int(match[1]) > 23 or int(match[2]) > 59:
-        raise UsageError(f"expected an hour such as 23:00 after --what-if, got {text!r}")
-    return int(match[1]) + int(match[2]) / 60.0
-
-
-def _check_picture(path: Path | None) -> None:
-    if path is None:
-        return
-    if path.suffix.lower() != ".png":
-        raise UsageError(f"expected a file that ends in .png after --png, got {path}")
-    check_output(path)
 
 
 def _forecaster(args: argparse.Namespace, grid: "OccupancyGrid | None") -> "Forecaster":

@@ -6,17 +6,19 @@ import os
 import sys
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict
+from pathlib import Path
 from typing import Any
 
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from svfm_ros.errors import printable
+from svfm_ros.atomic_files import check_output
+from svfm_ros.errors import UsageError, printable
 from svfm_ros.targets import Check
 
 __all__ = ["Check", "add_json_argument", "exit_code", "print_json", "print_refused", "print_table", "report", "shown"]
-__all__ += ["open_in_browser", "say", "seed"]
+__all__ += ["check_picture", "open_in_browser", "say", "seed"]
 
 _LARGEST_SEED = 2**31 - 1
 
@@ -40,6 +42,15 @@ def open_in_browser(address: str) -> None:
         import webbrowser
 
         webbrowser.open(address)
+
+
+def check_picture(path: Path | None) -> None:
+    """Refuse what follows ``--png`` before the work if no picture can be written there."""
+    if path is None:
+        return
+    if path.suffix.lower() != ".png":
+        raise UsageError(f"expected a file that ends in .png after --png, got {path}")
+    check_output(path)
 
 
 def exit_code(checks: Iterable[Check]) -> int:
