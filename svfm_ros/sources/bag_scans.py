@@ -1,6 +1,6 @@
 """Scans, IMU and odometry from bags: rosbag2 folders, single MCAP and SQLite files, ROS 1 bags.
 
-``rosbags`` reads sound bags; what it refuses is read from front to back by ``recover``.
+The library ``rosbags`` reads intact bags; damaged ones are read by ``damaged_bags``.
 """
 
 from collections import Counter

@@ -60,7 +60,7 @@ def rosbag1_messages(path: Path, warn: Warn) -> Iterator[RawMessage]:
     data = path.read_bytes()
     connections: dict[int, tuple[str, str]] = {}
     at, lost = len(BAG1_MAGIC), False
-    read_to = at  # chunks before this place were read; an index record of wrong length may reach past the next one
+    read_to = at  # chunks before this offset were read; an index record of wrong length may reach past the next one
     while at < len(data):
         record = _bag1_record(data, at) or _cut_chunk(data, at)
         lost = lost or record is None or record.cut
