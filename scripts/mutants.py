@@ -47,9 +47,10 @@ def main() -> int:
     parser.add_argument(
         "--timeout", type=float, default=600.0, help="tests that take longer count as failed, seconds (600)"
     )
+    parser.add_argument("--from", type=int, default=1, dest="first", help="go on with this one (1)")
     parser.add_argument("--list", action="store_true", help="show the mutants and stop")
     args = parser.parse_args()
-    mutants = choose(args.count, args.seed)
+    mutants = choose(args.count, args.seed)[args.first - 1 :]
     if args.list:
         for m in mutants:
             print(f"{m.file}:{m.line}\n  - {m.before}\n  + {m.after}")
@@ -149,10 +150,8 @@ def is_caught(mutant: Mutant, folder: Path, timeout_s: float) -> tuple[bool, str
     lines = original.splitlines()
     lines[mutant.line - 1] = mutant.after
     path.write_text("\n".join(lines) + "\n")
-    # Compiled code is cached by file, but calls into other files: a fresh cache, or the break would go unseen.
-    cache = folder / f"cache-{mutant.line}"
-    compiled = "@kernel" in original
-    env = {**os.environ, "PYTHONPATH": str(folder), "NUMBA_CACHE_DIR": str(cache if compiled else folder / "cache")}
+    forget_compiled(mutant.file, folder)
+    env = {**os.environ, "PYTHONPATH": str(folder), "NUMBA_CACHE_DIR": str(folder / "cache")}
     command = [sys.executable, "-m", "pytest", "-x", "-q", "-m", "not slow", "-p", "no:cacheprovider"]
     began = time.monotonic()
     try:
@@ -168,13 +167,38 @@ def is_caught(mutant: Mutant, folder: Path, timeout_s: float) -> tuple[bool, str
         code = -1
     finally:
         path.write_text(original)
+        forget_compiled(mutant.file, folder)
     return code != 0, f"{time.monotonic() - began:.0f} s"
 
 
+def forget_compiled(file: Path, folder: Path) -> None:
+    """Remove the cached machine code of a file and of all files that import it, whose code may contain its own."""
+    texts = {p.relative_to(folder): p.read_text() for p in (folder / "svfm_ros").rglob("*.py")}
+    if "@kernel" not in texts[file]:
+        return
+    stale: set[Path] = set()
+    found = {file}
+    while found:
+        stale |= found
+        modules = [_module(f) for f in found]
+        found = {f for f, text in texts.items() if f not in stale and any(m in text for m in modules)}
+    for compiled in (folder / "cache").rglob("*.nb?"):
+        if compiled.name.split(".")[0] in {f.stem for f in stale}:
+            compiled.unlink()
+
+
+def _module(file: Path) -> str:
+    return ".".join(file.with_suffix("").parts)
+
+
 def tests_of(file: Path, folder: Path) -> list[str]:
-    """Tests that name the module, then the others of its room; for a base module those of all rooms that use it."""
-    module = ".".join(file.with_suffix("").parts)
+    """Test files, nearest first: of the same name, those that name the module, the others of its room.
+
+    For a base module those of all rooms that use it.
+    """
+    module = _module(file)
     found = [p for p in sorted((folder / "test").rglob("test_*.py")) if module in p.read_text()]
+    found.sort(key=lambda p: p.stem != f"test_{file.stem}")
     rooms = [file.parts[1]] if len(file.parts) > 2 else [r for r in ROOMS if _uses(folder / "svfm_ros" / r, module)]
     for room in rooms:
         found += [p for p in sorted((folder / "test" / room).rglob("test_*.py")) if p not in found]

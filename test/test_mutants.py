@@ -39,3 +39,20 @@ def test_the_seed_decides(mutants: ModuleType) -> None:
 def test_every_line_has_tests_that_should_mind(mutants: ModuleType) -> None:
     for path in mutants.core_files():
         assert mutants.tests_of(path.relative_to(ROOT), ROOT), path
+
+
+def test_machine_code_that_may_hold_the_broken_line_is_removed(mutants: ModuleType, tmp_path: Path) -> None:
+    room, cache = tmp_path / "svfm_ros" / "slam", tmp_path / "cache" / "slam_1"
+    room.mkdir(parents=True)
+    cache.mkdir(parents=True)
+    (room / "inner.py").write_text("@kernel\ndef f(): ...")
+    (room / "outer.py").write_text("from svfm_ros.slam.inner import f\n@kernel\ndef g(): ...")
+    (room / "apart.py").write_text("@kernel\ndef h(): ...")
+    for name in ("inner.f-1.py311.nbi", "outer.g-2.py311.1.nbc", "apart.h-1.py311.nbi"):
+        (cache / name).touch()
+    mutants.forget_compiled(Path("svfm_ros/slam/inner.py"), tmp_path)
+    assert [p.name for p in cache.iterdir()] == ["apart.h-1.py311.nbi"]
+
+
+def test_the_nearest_tests_come_first(mutants: ModuleType) -> None:
+    assert mutants.tests_of(Path("svfm_ros/svfm/selection.py"), ROOT)[0] == "test/svfm/test_selection.py"

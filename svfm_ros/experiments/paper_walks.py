@@ -8,6 +8,10 @@ one later. With narrow noise at the start of training this happens: one componen
 the others get no gradient there, and the weight of a component becomes its share over all times instead of its share of
 the walks (the front door got 0.12 to 0.25 of the paths, of walks 0.25). So SVFM starts with wide noise
 (``_FIRST_SPREAD``), under which all components learn the common part.
+
+The weights of SVFM's components have a hidden layer. Without one they are sinusoids of the hour, which cannot follow
+habits that change at 22:00 and 6:00: in three other homes the landing had 0.78 to 0.83 of the paths at night (of walks
+0.87 to 0.96), and 0.04 to 0.11 of the paths ended in no place; with it 0.80 to 0.90, and at most 0.02.
 """
 
 from collections.abc import Mapping, Sequence
@@ -47,7 +51,7 @@ _RESTARTS = 2
 _FIRST_SPREAD = 0.4  # standard deviation of log-length, and of direction as a tangent, before training
 _TIMED = ModelConfig(max_speed=3.0, time="cyclic", period=24.0 * _HOUR_S)
 _CONFIGS = {
-    "SVFM": replace(_TIMED, first_log_spread=_FIRST_SPREAD),
+    "SVFM": replace(_TIMED, first_log_spread=_FIRST_SPREAD, gate="mlp"),
     "VF": replace(_TIMED, stochastic=False, components=1),
     "A-VF": replace(_TIMED, stochastic=False, components=1, augment=2),
 }
