@@ -60,6 +60,14 @@ def test_sizes_rooms_doors_and_places_are_those_of_homes(houses: list[House]) ->
         assert 3 <= len(doors) <= 8  # at least one for each room but the first, and the front door
 
 
+def test_front_doors_are_narrow_only_in_short_walls() -> None:
+    """0.9 m; 0.8 m where the hall is narrower than 1.3 m."""
+    fronts = [d for s in range(30) for d in random_drawing(s)["doors"] if d["name"].startswith("front_door")]
+    widths = [round(float(np.hypot(*(np.array(d["to"]) - d["from"]))), 2) for d in fronts]
+    assert set(widths) == {0.8, 0.9}
+    assert widths.count(0.9) > 3 * widths.count(0.8)
+
+
 def test_houses_differ(houses: list[House]) -> None:
     assert len({h.bounds() for h in houses}) >= 49
     assert len({h.places.names for h in houses}) >= 10
