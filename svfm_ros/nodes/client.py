@@ -2,8 +2,12 @@
 
 import json
 import threading
+import time
 from collections.abc import Callable
+from typing import Any
 
+from rcl_interfaces.srv import GetParameters
+from rclpy.client import Client
 from rclpy.node import Node
 from sensor_msgs.msg import PointCloud2
 from std_msgs.msg import String
@@ -14,7 +18,9 @@ from svfm_ros.nodes.messages.forecast_messages import from_cloud
 from svfm_ros.nodes.runtime.subscriptions import LATCHED
 from svfm_ros.types import Forecast
 
-__all__ = ["ForecastListener", "call_trigger"]
+__all__ = ["ForecastListener", "call_trigger", "wait_for_server"]
+
+_ASK_AGAIN_S = 2.0
 
 
 class ForecastListener:
@@ -58,12 +64,31 @@ class ForecastListener:
 def call_trigger(node: Node, service: str, timeout_s: float = 20.0) -> tuple[bool, str]:
     """Call a Trigger service from a thread that does not spin ``node``; returns success and message."""
     client = node.create_client(Trigger, service)  # destroyed with its node: destroying it while others spin is unsafe
-    if not client.wait_for_service(timeout_s):
+    if not wait_for_server(node, client, timeout_s):
         return False, f"there is no service {service}"
+    result = _answer(client, Trigger.Request(), timeout_s)
+    return (False, f"no response from {service}") if result is None else (bool(result.success), str(result.message))
+
+
+def wait_for_server(node: Node, client: Client, timeout_s: float) -> bool:
+    """Wait until a service ``NODE/name`` is there and its node knows the client: responses to others are dropped.
+
+    A node learns of our clients in the order in which they were made. When it answers a later one, which may be asked
+    again and again, it knows this one. Called from a thread that does not spin ``node``.
+    """
+    end_s = time.monotonic() + timeout_s
+    server, _, _ = client.srv_name.rpartition("/")
+    later = node.create_client(GetParameters, f"{server}/get_parameters")
+    if not (client.wait_for_service(timeout_s) and later.wait_for_service(max(0.0, end_s - time.monotonic()))):
+        return False
+    while _answer(later, GetParameters.Request(), _ASK_AGAIN_S) is None:
+        if time.monotonic() > end_s:
+            return False
+    return True
+
+
+def _answer(client: Client, request: Any, timeout_s: float) -> Any | None:
     answered = threading.Event()
-    future = client.call_async(Trigger.Request())
+    future = client.call_async(request)
     future.add_done_callback(lambda _: answered.set())
-    if not answered.wait(timeout_s):
-        return False, f"no response from {service}"
-    result = future.result()
-    return bool(result.success), str(result.message)
+    return future.result() if answered.wait(timeout_s) else None

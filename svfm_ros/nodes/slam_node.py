@@ -44,10 +44,9 @@ from svfm_ros.types import Pose2, Scan, Walk
 
 __all__ = ["SlamNode", "main", "make"]
 
-_SILENT_S = 3.0
+_SILENT_S, _LATE_S, _CHECK_S, _FINISH_S = 3.0, 2.0, 0.05, 2.0
 _RESTART_S = 60.0  # a saved map younger than this is that of a node that was killed: compiled code is cached on disk
 _OWN_FRAME = "this map has a frame of its own: walks are aligned with the house, forecasts are unknown"
-_CHECK_S, _FINISH_S = 0.05, 2.0
 _STEADY = Clock(clock_type=ClockType.STEADY_TIME)
 _TYPES = {
     "scan": "sensor_msgs/msg/LaserScan",
@@ -352,7 +351,7 @@ class SlamNode(ConfiguredNode[SlamNodeConfig]):
 
     def _health(self) -> Health:
         counts, engine, motion = self._worker.counts(), self._tracking.engine, self._tracking.motion()
-        silent_s = self._rate_meter.silent_s
+        silent_s, late_s = self._rate_meter.silent_s, 1e-3 * self._durations.quantile_ms(0.5)
         level, reason = worst(
             (bool(self._wrong_types), ERROR, next(iter(self._wrong_types), "")),
             (silent_s > _SILENT_S, WARN, f"no scan for {silent_s:.0f} s"),
@@ -361,6 +360,7 @@ class SlamNode(ConfiguredNode[SlamNodeConfig]):
             (self._gate.holds > 0, WARN, "the stamps of the latest scans do not continue those before"),
             (bool(motion.problem), WARN, motion.problem),
             (not self._walk_saver.in_house_frame, WARN, _OWN_FRAME),
+            (late_s > _LATE_S, WARN, f"poses are {late_s:.0f} s late: this machine is too slow"),
             (counts.waiting > self.config.inbox // 2, WARN, f"{counts.waiting} scans are waiting"),
         )
         return Health(

@@ -34,7 +34,8 @@ function howSure(entropy) {
   if (entropy === null || !Number.isFinite(entropy)) return "";
   const choices = Math.exp(entropy);
   const words = choices < 1.3 ? "Very sure" : choices < 2.2 ? "Fairly sure" : choices < 3.2 ? "Not sure" : "Wide open";
-  return `${words}: like a choice between ${choices.toFixed(1)} equally likely places (entropy ${entropy.toFixed(2)} nats).`;
+  const like = choices < 1.05 ? "hardly a choice at all" : `like a choice between ${choices.toFixed(1)} equally likely places`;
+  return `${words}: ${like} (entropy ${entropy.toFixed(2)} nats).`;
 }
 
 // One bar for each place: [{name, colour, share, other}], made again only where the places have changed. `other`, if

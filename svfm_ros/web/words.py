@@ -89,7 +89,7 @@ def _slam(report: NodeReport) -> str:
     doing = "locating on the given map" if report.figures.get("mode") == "localisation" else "mapping"
     rate, delay_ms = report.number("scan_rate_hz"), report.number("scan_to_pose_median_ms")
     text = f"{doing}, {rate:.0f} scans a second" if math.isfinite(rate) else doing
-    text += f", each placed within {delay_ms:.0f} ms" if math.isfinite(delay_ms) else ""
+    text += f", each placed within {_duration(delay_ms)}" if math.isfinite(delay_ms) else ""
     lost = report.number("scans_dropped")
     return text + (f", {lost:.0f} lost" if lost > 0 else "")
 
@@ -108,7 +108,7 @@ def _training(report: NodeReport) -> str:
 
 def _forecasts(report: NodeReport) -> str:
     delay_ms = report.number("pose_to_markers_median_ms")
-    late = f", {delay_ms:.0f} ms after the pose" if math.isfinite(delay_ms) else ""
+    late = f", {_duration(delay_ms)} after the pose" if math.isfinite(delay_ms) else ""
     return f"forecasting{late}"
 
 
@@ -122,6 +122,10 @@ def _or(value: float, otherwise: float) -> float:
 
 def _count(number: int, noun: str) -> str:
     return f"{number} {noun}{'' if number == 1 else 's'}"
+
+
+def _duration(milliseconds: float) -> str:
+    return f"{milliseconds:.0f} ms" if milliseconds < 1000.0 else f"{1e-3 * milliseconds:.1f} s"
 
 
 def _minutes(seconds: float) -> str:

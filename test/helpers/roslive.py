@@ -6,6 +6,7 @@ import rclpy
 from lifecycle_msgs.msg import Transition
 from lifecycle_msgs.srv import ChangeState
 
+from svfm_ros.nodes.client import wait_for_server
 from svfm_ros.nodes.runtime.spin_thread import SpinThread
 
 # A loaded machine is slow to start processes. Waits end as soon as what they wait for happens.
@@ -62,7 +63,7 @@ class Listener:
     def call(self, kind, service, request):
         """The answer of a service."""
         client = self.node.create_client(kind, service)
-        assert client.wait_for_service(PATIENCE_S), f"no service {service}"
+        assert wait_for_server(self.node, client, PATIENCE_S), f"no service {service}"
         answered = threading.Event()
         future = client.call_async(request)
         future.add_done_callback(lambda _: answered.set())

@@ -52,6 +52,17 @@ def test_no_latency_yet():
     assert math.isnan(DurationStatistics().quantile_ms(0.5))
 
 
+def test_what_was_slow_a_minute_ago_is_forgotten():
+    wall = Wall()
+    latencies = DurationStatistics(30.0, wall)
+    for _ in range(300):
+        latencies.add(68.0)
+    wall.s += 60.0
+    assert math.isnan(latencies.quantile_ms(0.5))
+    latencies.add(0.01)
+    assert latencies.quantile_ms(0.99) == pytest.approx(10.0)
+
+
 def test_the_worst_complaint_is_told():
     assert worst((False, ERROR, "a"), (True, WARN, "b")) == (WARN, "b")
     assert worst((True, WARN, "a"), (True, ERROR, "b"), (True, ERROR, "c")) == (ERROR, "b")

@@ -20,6 +20,7 @@ OK, WARN, ERROR = 0, 1, 2
 _LEVELS = (DiagnosticStatus.OK, DiagnosticStatus.WARN, DiagnosticStatus.ERROR)
 _PERIOD_S = 1.0
 _FIRST_S = 0.2
+_MOST_DURATIONS = 1000
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,19 +108,21 @@ class RateMeter:
 
 
 class DurationStatistics:
-    """Quantiles of the last few hundred durations; thread-safe."""
+    """Quantiles of the durations of the last half a minute; thread-safe."""
 
-    def __init__(self, keep: int = 300) -> None:
-        self._values: deque[float] = deque(maxlen=keep)
+    def __init__(self, window_s: float = 30.0, now: Callable[[], float] = time.monotonic) -> None:
+        self._window_s, self._now = window_s, now
+        self._values: deque[tuple[float, float]] = deque(maxlen=_MOST_DURATIONS)  # when added, duration
         self._lock = threading.Lock()
 
     def add(self, seconds: float) -> None:
         """Add a duration."""
         with self._lock:
-            self._values.append(seconds)
+            self._values.append((self._now(), seconds))
 
     def quantile_ms(self, share: float) -> float:
-        """Quantile in milliseconds; NaN before the first duration."""
+        """Quantile in milliseconds; NaN where there is no recent duration."""
+        oldest_s = self._now() - self._window_s
         with self._lock:
-            values = list(self._values)
+            values = [seconds for added_s, seconds in self._values if added_s >= oldest_s]
         return float(np.quantile(values, share) * 1e3) if values else float("nan")
