@@ -126,6 +126,9 @@ def test_noise_and_bias_are_those_of_the_data_sheet() -> None:
     assert np.mean(noise) == pytest.approx(0.005 * np.sqrt(50.0), rel=0.05)
     force = np.array([r.accel_mps2 for r in readings(standing(20.0), config)])
     assert force.std(axis=0) == pytest.approx(400e-6 * GRAVITY_MPS2 * np.sqrt(50.0), rel=0.1)
+    biased = replace(EXACT, accel_bias_mg=20.0)
+    still = [np.mean([r.accel_mps2 for r in readings(standing(1.0), biased, seed=s)], axis=0) for s in range(60)]
+    assert np.std(still, axis=0) == pytest.approx(20e-3 * GRAVITY_MPS2, rel=0.3)
 
 
 def test_stamps_are_even_and_late_by_the_offset() -> None:

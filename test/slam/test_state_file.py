@@ -1,6 +1,7 @@
 """Mapping that goes on after the program was killed."""
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -123,3 +124,9 @@ def test_damaged_and_newer_files_are_refused(saved: Path) -> None:
     saved.unlink()
     with pytest.raises(DataError, match="No such file"):
         Slam.resumed(read_state(saved), CONFIG)
+
+
+def test_arrays_that_do_not_fit_together_are_refused(tmp_path: Path) -> None:
+    write_state(replace(Slam().state(), walked_m=np.zeros(3)), tmp_path / "slam.state")
+    with pytest.raises(DataError, match="matching sizes"):
+        read_state(tmp_path / "slam.state")

@@ -23,6 +23,7 @@ from sqlite_powercut import SETTLED, power_cut
 
 from svfm_ros.errors import DataError
 from svfm_ros.types import Alignment, MatchResult, Pose2, Walk
+from svfm_ros.walks.store_database import StoreDatabase
 from svfm_ros.walks.walk_csv import read_walks_csv
 from svfm_ros.walks.walk_store import WalkStore, is_store
 
@@ -659,3 +660,9 @@ def test_the_file_can_be_read_with_a_few_lines(store: WalkStore) -> None:
         resident, poses = db.execute(query).fetchone()
     assert resident == "anna"
     np.testing.assert_array_equal(np.frombuffer(poses, "<f8").reshape(-1, 3), walk.poses)
+
+
+def test_a_reader_cannot_write(tmp_path: Path) -> None:
+    store = WalkStore.create(tmp_path / "walks", "house")
+    with pytest.raises(DataError), StoreDatabase(store.path).reading() as db:
+        db.execute("CREATE TABLE other (x)")
