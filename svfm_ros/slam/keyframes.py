@@ -268,7 +268,7 @@ def grown(array: NDArray[T], rows: int) -> NDArray[T]:
 
 _NEW_VIEW = 0.6  # with a smaller share of inliers a keyframe is added after a shorter distance
 _NEW_VIEW_M, _NEW_VIEW_RAD = 0.1, 0.15
-_BLUNT_M = 0.3  # with a larger standard deviation as well: the pose graph can correct keyframes only
+_BLUNT_M = 0.3  # the same with a larger standard deviation: the pose graph corrects only keyframes
 _FAMILIAR_RATIO = 0.85  # least share of inliers in a known part of the map
 _FAMILIAR_M, _FAMILIAR_RAD = 0.4, 0.5  # largest pose difference of keyframes that count as similar
 _AS_GOOD = 0.8  # largest distance to the reference, in keyframe distances

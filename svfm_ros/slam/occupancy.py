@@ -4,8 +4,8 @@ Each cell counts the scans with an echo in it and those that passed through it. 
 clamped log-odds cannot: when a loop closure moves some poses, only their scans are removed and drawn again. The
 probabilities are computed from the counts by ``grid()``.
 
-What left is forgotten: a cell through which scans passed often enough since its last echo is free, however often it had
-an echo before. A door that was shut yesterday is no wall today.
+Objects that have gone disappear from the map: a cell through which scans passed often enough since its last echo is
+free, however many echoes it had before, such as a door that was shut yesterday.
 """
 
 import math

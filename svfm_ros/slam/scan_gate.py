@@ -22,7 +22,7 @@ _BACK_S = 1.0  # and after a step back: perhaps a recording began again
 _DEFAULT_PERIOD_S = 0.1
 _PERIODS = 15  # intervals that the usual one is the median of
 _FAULTY_SCANS = 20  # after a stamp that went back, so many further ones are suspect
-_SUSPECT_PERIODS = 10.0  # a suspect interval longer than this many usual ones is not believed
+_SUSPECT_PERIODS = 10.0  # a suspect interval longer than this many usual ones is ignored
 
 
 class ScanGate:
@@ -61,7 +61,7 @@ class ScanGate:
         return clock_note
 
     def _interval(self, stamp_ns: int) -> tuple[int, str]:
-        """Nanoseconds since the last scan, never below zero, and a note where the stamps do not tell."""
+        """Nanoseconds since the last scan, never below zero, and a note where the stamps cannot be used."""
         self.stepped = False
         if self._last_ns is None:
             return 0, ""

@@ -286,7 +286,7 @@ class Slam:
         """A scan that does not match has no pose; after several of them a new chain begins."""
         self.counters["lost"] += 1
         self._tracker.mark_lost(gap_s)
-        if self._gate.stepped:  # a later scan, searched for ever farther, would match some look-alike
+        if self._gate.stepped:  # the search window grows: a later scan would match a similar room
             return self._begin_chain(scan, cloud, "elsewhere after a break of the recording", correction)
         if self._tracker.lost_scans < _LOST_SCANS or gap_s < _LOST_S:
             reason = f"lost: only {match.inlier_ratio:.0%} of the scan lies on the map"

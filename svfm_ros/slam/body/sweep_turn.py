@@ -1,4 +1,4 @@
-"""Scans that are distorted by a fast turn no gyroscope measured: the rate of turn is found by trying.
+"""Scans that are distorted by a fast turn no gyroscope measured: the rate of turn is found by search.
 
 Between two sweeps of a slow sensor someone may begin to turn by half a circle per second. The rate of the sweep before
 then undistorts the sweep wrongly, and it matches nowhere. At the right rate it matches well: some rates are tried, the

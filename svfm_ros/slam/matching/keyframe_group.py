@@ -1,7 +1,7 @@
 """Keyframes that are matched together: one merged cloud, and one viewpoint for each of them.
 
-A merged cloud is less ambiguous than a single scan. It has seen around corners, though: whether walls of the map hide
-its points must be asked for each keyframe from where that was taken.
+A merged cloud is less ambiguous than a single scan. Its points were seen from several positions, also around corners:
+whether walls of the map hide them is tested for each keyframe from its own position.
 """
 
 from dataclasses import dataclass
