@@ -4,12 +4,14 @@ import subprocess
 import sys
 from pathlib import Path
 
+# ru_maxrss would be at least the memory of the process that starts this one: Linux keeps it across exec.
 _SCRIPT = """
-import resource, sys
+import sys
 from svfm_ros.slam.offline import run_slam
 from svfm_ros.sources import open_scans
 run_slam(open_scans(sys.argv[1]))
-print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024)
+with open("/proc/self/status") as status:
+    print(next(int(line.split()[1]) / 1024 for line in status if line.startswith("VmHWM")))
 """
 
 
