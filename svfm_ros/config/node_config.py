@@ -86,6 +86,11 @@ class SimNodeConfig:
     start_hour: float = option(8.0, "hour of the day at the start", low=0.0, high=23.99, read_only=True)
     laser_frame: str = option("laser", "frame of the scans", read_only=True)
     map_frame: str = option("map", "frame of the true poses", read_only=True)
+    places: str = option(
+        "",
+        "new file for the named places of the drawing, in the frame of the first pose that SLAM publishes",
+        read_only=True,
+    )
     clock: bool = option(True, "publish /clock", read_only=True)
     clock_hz: float = option(40.0, "ticks of /clock a second, beside one with each scan", low=1.0, high=1000.0)
     sim: SimConfig = field(default_factory=SimConfig)

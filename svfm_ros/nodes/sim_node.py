@@ -7,9 +7,11 @@ import queue
 import sys
 import threading
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
-from geometry_msgs.msg import PoseStamped
+from geometry_msgs.msg import PoseStamped, PoseWithCovarianceStamped
 from nav_msgs.msg import Odometry
 from rclpy.publisher import Publisher
 from rclpy.qos import QoSProfile
@@ -23,11 +25,14 @@ from svfm_ros.nodes.runtime.configured_node import ConfiguredNode
 from svfm_ros.nodes.runtime.lifetime import run_node
 from svfm_ros.nodes.runtime.sim_clock import SimClock
 from svfm_ros.pipeline.live.pacing import Pacer
+from svfm_ros.pipeline.live.state_folder import make_private_folder
 from svfm_ros.sim.house import House, load_house
-from svfm_ros.types import ImuReading, OdometryReading, Pose2, Scan
+from svfm_ros.types import ImuReading, OdometryReading, Places, Pose2, Scan
+from svfm_ros.walks.places import save_places
 
 __all__ = ["SimNode", "main", "make"]
 
+_MAX_TRUE_POSES = 10_000  # kept until SLAM has published its first pose
 _MAX_AHEAD = 1000  # messages computed ahead of time: scans are computed in batches
 _POLL_S = 0.2
 _QOS = QoSProfile(depth=50)
@@ -55,9 +60,13 @@ class SimNode(ConfiguredNode[SimNodeConfig]):
             threading.Thread(target=self._guarded, args=[t], daemon=True) for t in (self._simulate, self._publish)
         ]
         self._running = False
+        self._true_poses: dict[int, Pose2] = {}  # by stamp (ns), frame of the house
+        self._named = not self.config.places or Path(self.config.places).expanduser().exists()
 
     def activate(self) -> None:
         """Begin the simulation, or go on with it."""
+        if not self._named:
+            self.create_subscription(PoseWithCovarianceStamped, "pose", self._name_places, _QOS)
         self._pacer.pause(False)
         for thread in self._threads if not self._running else ():
             thread.start()
@@ -84,6 +93,29 @@ class SimNode(ConfiguredNode[SimNodeConfig]):
             if not self._pacer.stopped and self.context.ok():
                 self.done.set_exception(error)
 
+    # Names of the places
+
+    def _name_places(self, message: PoseWithCovarianceStamped) -> None:
+        """Write the places of the drawing in the frame of a pose; the true pose at its stamp says where that is."""
+        T_house_base = self._true_poses.get(convert.stamp_ns(message.header.stamp))
+        if self._named or T_house_base is None:
+            return
+        self._named = True
+        T_map_house = convert.from_pose(message.pose.pose) @ T_house_base.inverse()
+        named = [
+            replace(place, x=float(x), y=float(y))
+            for place in self._house.places
+            for x, y in T_map_house.apply(place.xy[None])
+        ]
+        file = Path(self.config.places).expanduser()
+        make_private_folder(file.parent)
+        save_places(Places(tuple(named)), file)
+        self._true_poses.clear()
+
+    def _remember(self, stamp_ns: int, pose: Pose2) -> None:
+        if not self._named and len(self._true_poses) < _MAX_TRUE_POSES:
+            self._true_poses[stamp_ns] = pose
+
     # Thread that simulates
 
     def _simulate(self) -> None:
@@ -109,8 +141,10 @@ class SimNode(ConfiguredNode[SimNodeConfig]):
             if isinstance(message, Scan):
                 yield due_ns, self._scan_publisher, convert.to_laser_scan(message, config.laser_frame)
             elif isinstance(message, TruePose):
-                pose = convert.to_pose_stamped(Pose2.from_array(message.pose), config.map_frame, message.stamp_ns)
-                yield due_ns, self._truth_publisher, pose
+                pose = Pose2.from_array(message.pose)
+                self._remember(message.stamp_ns, pose)
+                stamped = convert.to_pose_stamped(pose, config.map_frame, message.stamp_ns)
+                yield due_ns, self._truth_publisher, stamped
             elif isinstance(message, ImuReading):
                 yield due_ns, self._imu_publisher, _to_imu(message, config.laser_frame)
             else:

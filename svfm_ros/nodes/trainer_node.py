@@ -28,7 +28,7 @@ from svfm_ros.pipeline.live.model_announcement import ModelAnnouncement, Signing
 from svfm_ros.pipeline.live.model_in_use import model_in_use
 from svfm_ros.pipeline.live.training_process import TrainingProcess
 from svfm_ros.pipeline.training_job import Task
-from svfm_ros.walks.places import load_places
+from svfm_ros.walks.places import load_places, places_file
 from svfm_ros.walks.walk_store import WalkStore, is_store
 
 __all__ = ["TrainerNode", "main", "make"]
@@ -138,7 +138,7 @@ class TrainerNode(ConfiguredNode[TrainerNodeConfig]):
         task = Task(
             store=str(self._folder),
             model=str(self._model),
-            places=str(Path(config.places).expanduser()) if config.places else "",
+            places=str(self._places() or ""),
             resident=config.resident,
             slack=config.slack,
             niceness=config.niceness,
@@ -152,6 +152,11 @@ class TrainerNode(ConfiguredNode[TrainerNodeConfig]):
         self._tried = self._walks
         self.get_logger().info(f"training on {self._walks} walks")
         return True
+
+    def _places(self) -> Path | None:
+        """The file of named places: the given one, otherwise places.yaml in the store if there is one by now."""
+        given = Path(self.config.places).expanduser() if self.config.places else None
+        return places_file(given, self._folder / "map.yaml" if self._folder else None)
 
     def _train_now(self, _request: Trigger.Request, response: Trigger.Response) -> Trigger.Response:
         self._count_walks()

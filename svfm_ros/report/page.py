@@ -18,6 +18,7 @@ def render(content: ReportContent) -> str:
     data = json.dumps(asdict(content), separators=(",", ":"), allow_nan=False).replace("<", "\\u003c")
     parts = {
         "/*style*/": _part("page.css"),
+        "/*map*/": _part("map_drawing.js"),
         "/*plan*/": _part("plan.js"),
         "/*charts*/": _part("charts.js"),
         "/*script*/": _part("page.js"),

@@ -15,8 +15,7 @@ const readable = (name) => name.replaceAll("_", " ");
 const percent = (share) => `${Math.round(100 * share)} %`;
 const clock = (hour) => `${String(Math.floor(hour)).padStart(2, "0")}:${String(Math.floor((hour % 1) * 60 + 1e-6)).padStart(2, "0")}`;
 const isNight = (hour) => hour < 6 || hour >= 21;
-const ELSEWHERE = "#9a8f80", WALKER = "#2e8b57";
-const UNKNOWN_CELL = 0, FREE_CELL = 1;
+const ELSEWHERE = "#9a8f80", INK = "#161a22", PALE = "#ffffff"; // INK and PALE: the walker by day and at night
 
 function lighter(colour) {
   const parts = [1, 3, 5].map((i) => parseInt(colour.slice(i, i + 2), 16));
@@ -48,6 +47,7 @@ function shareBars(parent, rows) {
     for (const row of rows) {
       const bar = document.createElement("div");
       bar.className = "bar";
+      bar.setAttribute("role", "listitem");
       bar.innerHTML = '<span></span><div class="track"><div class="fill"></div><i></i></div><b></b>';
       bar.querySelector("span").textContent = readable(row.name);
       bar.querySelector(".fill").style.background = row.colour;
@@ -64,75 +64,18 @@ function shareBars(parent, rows) {
   });
 }
 
-// The map's picture (grey levels: 0 unknown, 1 floor, 2 wall) as an object that draws itself in the colours of day or night,
-// with smooth edges: cells are blurred, and drawn finer where the map is small.
-function mapDrawing(picture, width, height) {
-  const read = document.createElement("canvas");
-  [read.width, read.height] = [width, height];
-  const brush = read.getContext("2d", { willReadFrequently: true });
-  brush.drawImage(picture, 0, 0);
-  const cells = brush.getImageData(0, 0, width, height).data;
-  const fine = width * height < 120000 ? 4 : width * height < 500000 ? 2 : 1;
-  const mask = (least) => {
-    const made = new Float32Array(width * height);
-    for (let i = 0; i < made.length; i += 1) made[i] = cells[4 * i] >= least ? 1 : 0;
-    return smoothMask(made, width, height, fine);
-  };
-  const [known, wall] = [mask(FREE_CELL), mask(FREE_CELL + 1)];
-  const shades = new Map();
-  const shade = (night) => {
-    if (shades.has(night)) return shades.get(night);
-    const [floor, stone] = night ? [[34, 40, 54], [173, 182, 201]] : [[255, 253, 247], [72, 74, 80]];
-    const drawn = document.createElement("canvas");
-    [drawn.width, drawn.height] = [fine * width, fine * height];
-    const image = new ImageData(drawn.width, drawn.height);
-    for (let i = 0; i < wall.length; i += 1) {
-      for (let c = 0; c < 3; c += 1) image.data[4 * i + c] = floor[c] + (stone[c] - floor[c]) * wall[i];
-      image.data[4 * i + 3] = 255 * Math.max(known[i], wall[i]);
-    }
-    drawn.getContext("2d").putImageData(image, 0, 0);
-    shades.set(night, drawn);
-    return drawn;
-  };
-  return { shade };
-}
-
-// A mask of 0 and 1, `fine` times as many cells each way, with edges that are smooth but narrow.
-function smoothMask(mask, width, height, fine) {
-  if (fine === 1) return mask;
-  const soft = blurred(blurred(mask, width, height, 1, 0), width, height, 0, 1);
-  const [wide, high] = [fine * width, fine * height], made = new Float32Array(wide * high);
-  for (let row = 0; row < high; row += 1) {
-    const [top, below, v] = between(row, fine, height);
-    for (let column = 0; column < wide; column += 1) {
-      const [left, right, u] = between(column, fine, width);
-      const upper = (1 - u) * soft[top * width + left] + u * soft[top * width + right];
-      const lower = (1 - u) * soft[below * width + left] + u * soft[below * width + right];
-      made[row * wide + column] = Math.min(Math.max(4 * ((1 - v) * upper + v * lower - 0.34), 0), 1);
-    }
+// A path (centimetres) until it leaves a place that it has reached; the whole path where there is no such place.
+function untilLeaving(line, place) {
+  let reached = false;
+  for (let i = 0; place && i < line.length; i += 2) {
+    const inside = Math.hypot(line[i] / 100 - place.x, line[i + 1] / 100 - place.y) <= place.radius;
+    if (reached && !inside) return line.subarray(0, i);
+    reached ||= inside;
   }
-  return made;
+  return line;
 }
 
-// The two cells that a finer cell lies between, and how far from the first.
-function between(index, fine, count) {
-  const at = (index + 0.5) / fine - 0.5, first = Math.floor(at);
-  return [Math.max(first, 0), Math.min(first + 1, count - 1), at - first];
-}
-
-// Each cell with a quarter of its neighbours at (dx, dy) and opposite; cells at the border keep their value.
-function blurred(mask, width, height, dx, dy) {
-  const made = mask.slice(), step = dy * width + dx;
-  for (let y = dy; y < height - dy; y += 1) {
-    for (let x = dx; x < width - dx; x += 1) {
-      const i = y * width + x;
-      made[i] = (mask[i - step] + 2 * mask[i] + mask[i + step]) / 4;
-    }
-  }
-  return made;
-}
-
-// A plan on a canvas. `plan.draw(scene)` draws, from below: map, walks, density, what-if, paths, scan, walk so far, walker, names.
+// A plan on a canvas. `plan.draw(scene)` draws, from below: map, walks, places, density, what-if, paths, scan, walk so far, walker, names.
 class FloorPlan {
   constructor(canvas) {
     this.canvas = canvas;
@@ -187,12 +130,17 @@ class FloorPlan {
     const shade = scene.night ? lighter : (colour) => colour;
     if (scene.map) this._map(scene.map, scene.night);
     if (scene.walks?.length) this._walks(scene);
+    scene.places?.forEach((place, i) => this._spot(place, shade, scene.shares?.[i]));
     if (scene.density) this._density(scene.density, scene.night);
-    if (scene.whatIf) this._paths(scene.whatIf, (c) => shade(c), 0.22, [5, 5]);
-    if (scene.paths) this._paths(scene.paths, shade, scene.night ? 0.7 : 0.5);
+    if (scene.whatIf) this._paths(scene.whatIf, scene.places, shade, 0.3, [5, 5]);
+    if (scene.paths) this._paths(scene.paths, scene.places, shade, scene.night ? 0.7 : 0.55);
     if (scene.scan) this._scan(scene.scan, scene.night);
-    if (scene.soFar?.length > 2) this._line(scene.soFar, shade(WALKER), 0.07, 0.9);
-    if (scene.walker) this._walker(scene.walker, shade(WALKER));
+    const [own, around] = scene.night ? [PALE, INK] : [INK, PALE];
+    if (scene.soFar?.length > 2) {
+      this._line(scene.soFar, around, 0.13);
+      this._line(scene.soFar, own, 0.07);
+    }
+    if (scene.walker) this._walker(scene.walker, own, around);
     if (scene.places) this._names(scene, shade);
   }
 
@@ -212,13 +160,13 @@ class FloorPlan {
       layer.key = key;
       [layer.canvas.width, layer.canvas.height] = [canvas.width, canvas.height];
       const brush = layer.canvas.getContext("2d");
-      const faint = Math.min(0.3, 24 / scene.walks.length);
+      const faint = Math.min(0.22, 18 / scene.walks.length);
       const apart = (a, b) => Math.min((a - b + 24) % 24, (b - a + 24) % 24);
       brush.strokeStyle = scene.night ? "#c9d2e4" : "#5a6270";
       brush.lineWidth = 0.02 * this.scale;
       for (const walk of scene.walks) {
         const near = scene.hour !== undefined && apart(walk.hour, scene.hour + 0.5) <= 1;
-        brush.globalAlpha = near ? Math.min(1, 0.2 + 1.6 * faint) : faint;
+        brush.globalAlpha = near ? 0.1 + 1.6 * faint : faint;
         this._trace(brush, walk.xy);
         brush.stroke();
       }
@@ -242,7 +190,7 @@ class FloorPlan {
       const image = new ImageData(d.width, d.height);
       d.cells.forEach((cell, i) => {
         const row = d.height - 1 - Math.floor(cell / d.width), at = 4 * (row * d.width + (cell % d.width));
-        image.data.set(night ? [255, 214, 130] : [214, 128, 32], at);
+        image.data.set(night ? [214, 224, 244] : [96, 108, 130], at);
         image.data[at + 3] = Math.min(190, 40 + 8 * d.values[i]);
       });
       d.drawn.getContext("2d").putImageData(image, 0, 0);
@@ -254,26 +202,27 @@ class FloorPlan {
     });
   }
 
-  // {lines: centimetres of each path, ends: index of its place, colours}; one stroke per colour is quick.
-  _paths({ lines, ends, colours }, shade, alpha, dash = []) {
-    const { brush } = this, byColour = new Map();
+  // {lines: centimetres of each path, ends: index of its place, colours}; one stroke per colour is quick. A path is drawn
+  // until it leaves the place it leads to; paths that lead to no place are faint.
+  _paths({ lines, ends, colours }, places, shade, alpha, dash = []) {
+    const { brush } = this, byEnd = new Map();
     lines.forEach((line, i) => {
-      const colour = shade(colours[ends[i]] ?? ELSEWHERE);
-      if (!byColour.has(colour)) byColour.set(colour, []);
-      byColour.get(colour).push(line);
+      if (!byEnd.has(ends[i])) byEnd.set(ends[i], []);
+      byEnd.get(ends[i]).push(untilLeaving(line, places?.[ends[i]]));
     });
     const busy = Math.min(1, 60 / Math.max(lines.length, 1));
-    brush.lineWidth = 0.035 * this.scale;
     brush.setLineDash(dash.map((n) => n * this.dots));
-    for (const [colour, own] of byColour) {
-      brush.strokeStyle = brush.fillStyle = colour;
-      brush.globalAlpha = alpha * (0.4 + 0.6 * busy);
+    for (const [end, own] of [...byEnd].sort((a, b) => a[0] - b[0])) {
+      const known = colours[end] !== undefined || !colours.length;
+      brush.strokeStyle = brush.fillStyle = shade(colours[end] ?? ELSEWHERE);
+      brush.lineWidth = (known ? 0.035 : 0.02) * this.scale;
+      brush.globalAlpha = alpha * (known ? 0.4 + 0.6 * busy : 0.35);
       for (const line of own) {
         this._trace(brush, line);
         brush.stroke();
       }
       brush.globalAlpha = Math.min(1, alpha * 1.4);
-      for (const line of own) this._dot(line[line.length - 2] / 100, line[line.length - 1] / 100, 0.055);
+      for (const line of known ? own : []) this._dot(line[line.length - 2] / 100, line[line.length - 1] / 100, 0.055);
     }
     brush.setLineDash([]);
     brush.globalAlpha = 1;
@@ -285,12 +234,11 @@ class FloorPlan {
     this.brush.fill();
   }
 
-  _line(centimetres, colour, width, alpha) {
+  _line(centimetres, colour, width) {
     const { brush } = this;
-    [brush.strokeStyle, brush.lineWidth, brush.globalAlpha] = [colour, width * this.scale, alpha];
+    [brush.strokeStyle, brush.lineWidth] = [colour, width * this.scale];
     this._trace(brush, centimetres);
     brush.stroke();
-    brush.globalAlpha = 1;
   }
 
   _scan(centimetres, night) {
@@ -304,53 +252,76 @@ class FloorPlan {
     brush.globalAlpha = 1;
   }
 
-  // A dot, with a beak in the direction of `theta` where it is known.
-  _walker({ x, y, theta }, colour) {
-    const r = Math.max(0.17 * this.scale, 6 * this.dots);
+  // A dot with a ring, and with a beak in the direction of `theta` where it is known.
+  _walker({ x, y, theta }, colour, around) {
+    const r = Math.max(0.17 * this.scale, 7 * this.dots);
     this._placed(x, y, theta ?? 0, (brush) => {
-      [brush.fillStyle, brush.strokeStyle, brush.lineWidth] = [colour, "#ffffff", 0.3 * r];
-      if (theta !== undefined) {
-        brush.beginPath();
-        brush.moveTo(1.9 * r, 0);
-        brush.lineTo(0.5 * r, 0.8 * r);
-        brush.lineTo(0.5 * r, -0.8 * r);
-        brush.fill();
-      }
+      [brush.fillStyle, brush.strokeStyle, brush.lineWidth] = [colour, around, 0.36 * r];
+      brush.beginPath();
+      brush.arc(0, 0, r, 0.6, 2 * Math.PI - 0.6);
+      if (theta !== undefined) brush.lineTo(1.9 * r, 0);
+      brush.closePath();
+      brush.stroke();
+      brush.fill();
       brush.beginPath();
       brush.arc(0, 0, r, 0, 2 * Math.PI);
       brush.fill();
-      brush.stroke();
     });
   }
 
-  // Names with probabilities, the likeliest first; a name that would cover another moves down or up. Names of places that
-  // are hardly expected are small and grey, and left out where there is no room.
+  // Names with probabilities on small plates, the likeliest first and largest; none covers another or the walker. Names of
+  // places that are hardly expected are small and grey, and left out where there is no room.
   _names(scene, shade) {
-    const { brush } = this, large = Math.max(13 * this.dots, Math.min(0.3 * this.scale, 20 * this.dots));
-    [brush.textAlign, brush.textBaseline] = ["center", "middle"];
-    const taken = [];
+    const large = Math.max(13 * this.dots, Math.min(0.26 * this.scale, 17 * this.dots));
     const order = scene.places.map((_, i) => i).sort((a, b) => (scene.shares?.[b] ?? 0) - (scene.shares?.[a] ?? 0));
-    for (const i of order) this._spot(scene.places[i], shade, scene.shares?.[i]);
-    for (const i of order) {
-      const place = scene.places[i], share = scene.shares?.[i], here = i === scene.here;
-      const unlikely = share !== undefined && share < 0.02 && !here, size = unlikely ? 0.75 * large : large;
-      brush.font = `${unlikely ? 500 : 650} ${size}px system-ui, "Segoe UI", Roboto, "DejaVu Sans", sans-serif`;
-      const text = readable(place.name) + (share === undefined || here || unlikely ? "" : ` ${percent(share)}`);
-      const [middle, own] = [this.Y(place.x, place.y), 0.15 + Math.min(place.radius, 0.9)];
-      const [above, below] = [middle - own * this.scale, middle + own * this.scale];
-      const half = brush.measureText(text).width / 2 + 3 * this.dots;
-      const x = Math.min(Math.max(this.X(place.x, place.y), half), this.canvas.width - half);
-      const spots = here ? [below, above] : [above, below, above - 1.2 * size, below + 1.2 * size];
-      const free = spots.find((y) => y > size / 2 && y < this.canvas.height - size / 2 &&
-        taken.every((t) => Math.abs(t.x - x) > t.half + half || Math.abs(t.y - y) > 0.55 * (t.size + size)));
-      if (free === undefined && unlikely) continue;
-      const y = free ?? Math.max(spots[0], size / 2);
-      taken.push({ x, y, half, size });
-      const ink = unlikely ? (scene.night ? "#8d97ab" : "#7a8290") : shade(place.colour);
-      [brush.strokeStyle, brush.lineWidth, brush.fillStyle] = [scene.night ? "#161b27" : "#ffffff", 0.3 * size, ink];
-      brush.strokeText(text, x, y);
-      brush.fillText(text, x, y);
+    const taken = [];
+    if (scene.walker) {
+      const r = Math.max(0.3 * this.scale, 12 * this.dots);
+      taken.push({ x: this.X(scene.walker.x, scene.walker.y), y: this.Y(scene.walker.x, scene.walker.y), half: r, high: r });
     }
+    order.forEach((i, rank) => {
+      const place = scene.places[i], share = scene.shares?.[i], here = i === scene.here;
+      const unlikely = share !== undefined && share < 0.02 && !here, first = rank === 0 || share === undefined;
+      const size = large * (unlikely ? 0.8 : first ? 1 : 0.85);
+      const said = share === undefined || here || unlikely ? "" : percent(share);
+      this._plate(place, said, { size, first, unlikely, here, night: scene.night, colour: shade(place.colour) }, taken);
+    });
+  }
+
+  // One name and what is said of it, above or below its place or beside it, where nothing else is.
+  _plate(place, said, look, taken) {
+    const { brush } = this, { size } = look;
+    const font = (weight) => { brush.font = `${weight} ${size}px system-ui, "Segoe UI", Roboto, "DejaVu Sans", sans-serif`; };
+    const name = readable(place.name), weight = look.unlikely ? 500 : 600;
+    font(weight);
+    const nameWide = brush.measureText(name).width;
+    font(700);
+    const wide = nameWide + (said ? brush.measureText(said).width + 0.5 * size : 0) + 0.95 * size;
+    const [half, high, own] = [wide / 2 + 0.5 * size, 0.78 * size, (0.1 + Math.min(place.radius, 0.9)) * this.scale];
+    const [cx, cy] = [this.X(place.x, place.y), this.Y(place.x, place.y)];
+    const [up, down] = [cy - own - high, cy + own + high];
+    const rows = look.here ? [down, up] : [up, down, up - 2 * high, down + 2 * high];
+    const spots = [...rows.map((y) => [cx, y]), [cx - own - half, cy], [cx + own + half, cy]].map(([x, y]) => [
+      Math.min(Math.max(x, half), this.canvas.width - half), Math.min(Math.max(y, high), this.canvas.height - high)]);
+    const free = spots.find(([x, y]) => taken.every((t) => Math.abs(t.x - x) > t.half + half || Math.abs(t.y - y) > t.high + high));
+    if (free === undefined && look.unlikely) return;
+    const [x, y] = free ?? spots[0];
+    taken.push({ x, y, half, high });
+    brush.fillStyle = look.night ? "#0e121be0" : "#ffffffe0";
+    brush.beginPath();
+    brush.roundRect(x - half, y - high, 2 * half, 2 * high, high);
+    brush.fill();
+    const left = x - wide / 2;
+    brush.fillStyle = look.colour;
+    brush.beginPath();
+    brush.arc(left + 0.3 * size, y, 0.3 * size, 0, 2 * Math.PI);
+    brush.fill();
+    [brush.textAlign, brush.textBaseline] = ["left", "middle"];
+    brush.fillStyle = look.unlikely ? (look.night ? "#a3adc0" : "#5f6775") : look.night ? PALE : INK;
+    font(weight);
+    brush.fillText(name, left + 0.95 * size, y);
+    font(700);
+    if (said) brush.fillText(said, left + nameWide + 1.45 * size, y);
   }
 
   _spot(place, shade, share) {

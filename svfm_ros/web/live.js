@@ -8,6 +8,7 @@ const TREND_MS = 1000;
 const ROOM_M = 2; // shown around the wearer at least
 const TURN_AGAIN = 0.05; // radians by which the walls must have turned for the plan to turn
 const RATES = [0.5, 1, 2, 4, 8];
+const NO_PLACES = "No places are known yet: they are found where several walks have ended.";
 const NAMES = { slam_node: "Position", trainer_node: "Learning", forecast_node: "Forecasts", player: "Replay", sim_node: "Simulation" };
 
 const now = { places: [], colours: [], shares: null, walks: [], walksVersion: 0 };
@@ -132,7 +133,8 @@ function drawSoon() {
 function show() {
   const night = now.hour === undefined ? matchMedia("(prefers-color-scheme: dark)").matches : isNight(now.hour);
   document.body.classList.toggle("night", night);
-  document.body.classList.toggle("stale", now.poseAt !== undefined && performance.now() - now.poseAt > STALE_MS);
+  const old = now.poseAt !== undefined && performance.now() - now.poseAt > STALE_MS;
+  document.body.classList.toggle("stale", old && !now.news?.replay?.paused);
   byId("asleep").hidden = Boolean(now.map || now.walker);
   byId("clock").textContent = now.hour === undefined ? "" : clock(now.hour);
   showNews();
@@ -185,28 +187,29 @@ function forecastSentence() {
   const f = now.forecast;
   if (!f) return "There is no forecast yet.";
   if (!f.known) return `Where the wearer goes is unknown: ${f.reason || "no recorded walk came near here at about this hour"}.`;
+  if (!now.places.length) return NO_PLACES;
   const likely = likeliest(f).filter((row) => row.share >= 0.05);
   return `Most likely ${likely.slice(0, 3).map((row) => `${row.name} ${percent(row.share)}`).join(", ")}.`;
 }
 
 function showForecast() {
   const f = now.forecast, known = Boolean(f?.known);
-  const best = known ? likeliest(f)[0] : null;
-  byId("likely").textContent = best ? `${best.name} ${percent(best.share)}` : f ? "unknown" : "not known yet";
+  const best = known && now.places.length ? likeliest(f)[0] : null;
+  byId("likely").firstChild.textContent = best ? best.name : f && !f.known ? "unknown" : "not known yet";
+  byId("likely").lastChild.textContent = best ? percent(best.share) : "";
   byId("sure").textContent = sureWords(f);
   byId("unfamiliar-text").textContent = known && f.unfamiliar >= 0.5 ? `This walk follows no recorded habit (${percent(f.unfamiliar)}).` : "";
   const other = otherHour();
   shareBars(byId("bars"), (f?.names ?? []).map((name, i) => ({
     name, colour: now.colours[i] ?? ELSEWHERE, share: known ? f.shares[i] : 0, text: known ? undefined : "?", other: other?.[i],
-    hidden: i >= now.places.length && known && f.shares[i] < 0.005,
+    hidden: !now.places.length || (i >= now.places.length && known && f.shares[i] < 0.005),
   })));
 }
 
 function sureWords(f) {
   if (!f) return "There is no model yet: it is learnt from the first walks.";
   if (!f.known) return forecastSentence();
-  if (!now.places.length) return "No places are known yet: they are found where walks end.";
-  return now.places.length > 1 ? howSure(f.entropy) : "";
+  return !now.places.length ? NO_PLACES : now.places.length > 1 ? howSure(f.entropy) : "";
 }
 
 function showWhatIf() {
@@ -226,33 +229,50 @@ function whatIfWords(hour) {
   return `At ${clock(hour)}: ${said.join(", ")}. Dashed on the plan, lines on the bars.`;
 }
 
-// Entropy as a number of places, and unfamiliar in percent, over the data's last minutes.
+// Two lines over the data's last minutes, each with its name and its latest value: entropy as a number of places, and unfamiliar.
 function showTrend() {
-  trendDrawn = performance.now();
   const rows = [];
-  for (let i = 0; i + 2 < (now.trend?.length ?? 0); i += 3) rows.push([now.trend[i] / 60, now.trend[i + 1], now.trend[i + 2]]);
+  for (let i = 0; i + 2 < (now.trend?.length ?? 0); i += 3) rows.push([now.trend[i] / 60, Math.exp(now.trend[i + 1]), now.trend[i + 2]]);
   byId("trend").closest(".card").hidden = rows.length < 2;
   if (rows.length < 2) return;
-  const most = Math.max(2, ...rows.filter((r) => Number.isFinite(r[1])).map((r) => Math.ceil(Math.exp(r[1]) - 0.05)));
-  const first = Math.min(rows[0][0], -0.5), box = chart("trend", 84, [first, 0], [0, 1], { left: 22, right: 42, top: 8, bottom: 22 });
-  const places = (entropy) => (Math.exp(entropy) - 1) / (most - 1);
-  axes(box, [], [[0, "1"], [1, most.toFixed(0)]]);
-  svg(box.made, "text", { x: box.left, y: box.floor + 17 }, `${Math.round(-first * 10) / 10} minutes ago`);
-  svg(box.made, "text", { x: box.right, y: box.floor + 17, "text-anchor": "end" }, "now");
-  svg(box.made, "text", { x: box.right + 6, y: box.Y(1) + 4 }, "100 %");
-  svg(box.made, "text", { x: box.right + 6, y: box.Y(0) + 4 }, "0 %");
-  for (const [name, value] of [["unfamiliar", (r) => r[2]], ["entropy", (r) => places(r[1])]]) {
-    let piece = [];
-    const finish = () => { if (piece.length > 1) svg(box.made, "polyline", { class: name, points: polyline(box, piece) }); piece = []; };
-    for (const r of rows) { if (Number.isFinite(value(r))) piece.push([r[0], value(r)]); else finish(); }
-    finish();
-  }
+  trendDrawn = performance.now();
+  const first = Math.min(rows[0][0], -0.5), box = chart("trend", 122, [first, 0], [0, 1], { left: 0, right: 0, top: 0, bottom: 16 });
+  const most = Math.max(3, now.places.length + 1), f = now.forecast;
+  const open = f?.known && f.entropy !== null && now.places.length ? `${Math.exp(f.entropy).toFixed(1)} places` : "unknown";
+  const unfamiliar = f?.known ? percent(f.unfamiliar) : "unknown";
+  spark(box, 0, rows.map((r) => [r[0], (r[1] - 1) / (most - 1)]), "as open as a choice of", open);
+  spark(box, 53, rows.map((r) => [r[0], r[2]]), "unfamiliar walk", unfamiliar);
+  svg(box.made, "text", { x: box.left, y: box.floor + 13 }, minutesAgo(-first));
+  svg(box.made, "text", { x: box.right, y: box.floor + 13, "text-anchor": "end" }, "now");
+  byId("trend").setAttribute("aria-label", `now as open as a choice of ${open}; unfamiliar walk ${unfamiliar}`);
+}
+
+const minutesAgo = (minutes) => (minutes >= 1.5 ? `${Math.round(minutes)} minutes ago` : `${Math.round(60 * minutes)} seconds ago`);
+
+// A name, a value, and below them a line of values from 0 to 1; gaps where a value is missing.
+function spark(box, top, pairs, name, value) {
+  const [low, high] = [top + 46, top + 20];
+  svg(box.made, "text", { class: "name", x: box.left, y: top + 12 }, name);
+  svg(box.made, "text", { class: "value", x: box.right, y: top + 12, "text-anchor": "end" }, value);
+  svg(box.made, "line", { class: "axis", x1: box.left, x2: box.right, y1: low, y2: low });
+  let piece = [];
+  const finish = () => {
+    const points = piece.map(([x, v]) => `${box.X(x).toFixed(1)},${(low - (low - high) * Math.min(Math.max(v, 0), 1)).toFixed(1)}`);
+    if (piece.length > 1) {
+      const [from, to] = [piece[0][0], piece.at(-1)[0]].map((x) => `${box.X(x).toFixed(1)},${low}`);
+      svg(box.made, "polygon", { class: "spark-area", points: [from, ...points, to].join(" ") });
+      svg(box.made, "polyline", { class: "spark", points: points.join(" ") });
+    }
+    piece = [];
+  };
+  for (const pair of pairs) { if (Number.isFinite(pair[1])) piece.push(pair); else finish(); }
+  finish();
 }
 
 function showNews() {
   const n = now.news;
   if (!n) return;
-  byId("line").textContent = n.line;
+  byId("line").textContent = n.replay?.paused ? "paused" : n.line;
   byId("caption").textContent = n.caption;
   byId("caption").hidden = !n.caption;
   byId("walks-text").textContent = n.walks;
@@ -261,10 +281,11 @@ function showNews() {
   const done = Math.round(100 * (n.training ?? 0));
   byId("training-fill").style.width = `${done}%`;
   byId("training-fill").setAttribute("aria-valuenow", done);
-  const said = JSON.stringify(n.nodes);
+  const shown = n.nodes.filter((node) => node.level > 0 || node.name !== "trainer_node"); // its words are those of the walks
+  const said = JSON.stringify(shown);
   if (byId("nodes").dataset.said !== said) {
     byId("nodes").dataset.said = said;
-    byId("nodes").replaceChildren(...n.nodes.map((node) => {
+    byId("nodes").replaceChildren(...shown.map((node) => {
       const line = document.createElement("li");
       line.className = ["ok", "warn", "error"][node.level];
       line.textContent = `${NAMES[node.name] ?? readable(node.name)}: ${node.words}`;
@@ -310,7 +331,8 @@ function begin() {
   byId("pause").onclick = () => ask({ pause: !now.news?.replay?.paused });
   byId("rate").onchange = () => ask({ rate: Number(byId("rate").value) });
   addEventListener("keydown", (event) => {
-    if (event.target.matches("input[type=text], select, button") || event.ctrlKey || event.metaKey) return;
+    if (event.target.matches("input[type=text], input[type=checkbox], select, button") && event.key === " ") return; // their own key
+    if (event.target.matches("input[type=text], select") || event.ctrlKey || event.metaKey || event.altKey) return;
     if (event.key === " ") { byId("pause").click(); event.preventDefault(); }
     if (event.key === "w" || event.key === "W") byId("whatif-on").click();
     if ((event.key === "ArrowLeft" || event.key === "ArrowRight") && event.target !== byId("hour")) {
@@ -318,7 +340,7 @@ function begin() {
       askWhatIf(Number(byId("hour").value));
     }
   });
-  addEventListener("resize", drawSoon);
+  addEventListener("resize", () => { trendDrawn = 0; drawSoon(); });
   setInterval(drawSoon, 1000); // what has grown stale is shown as such
   connect();
 }

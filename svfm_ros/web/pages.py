@@ -20,6 +20,7 @@ def _assembled(name: str) -> str:
     parts = {
         "/*shared style*/": shared.joinpath("page.css"),
         "/*style*/": own.joinpath("live.css"),
+        "/*map*/": shared.joinpath("map_drawing.js"),
         "/*plan*/": shared.joinpath("plan.js"),
         "/*charts*/": shared.joinpath("charts.js"),
         "/*script*/": own.joinpath(f"{name}.js"),

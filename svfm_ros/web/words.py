@@ -50,6 +50,8 @@ def forecast_words(summary: Mapping[str, Any]) -> str:
     """``kitchen 72 %, landing 20 % (fairly sure)`` from the summary of a forecast."""
     if not summary.get("known", True):
         return f"unknown: {summary.get('reason') or 'no recorded walk came near here at about this hour'}"
+    if not summary.get("positions", True):
+        return "no places are known yet: they are found where several walks have ended"
     shares = sorted(summary["shares"].items(), key=lambda row: -row[1])
     likely = [
         f"{_readable(name)} {share:.0%}".replace("%", " %")

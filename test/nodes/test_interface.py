@@ -28,11 +28,13 @@ def bag(tmp_path_factory):
 
 
 @pytest.fixture(scope="module", params=[name for name in NODE_CONFIGS if name != "bag_recorder"])
-def node(request, bag):
+def node(request, bag, tmp_path_factory):
     """Each node that people start, listening to all it will ever listen to."""
     context = rclpy.Context()
     rclpy.init(context=context)
-    given = [Parameter("bag", value=str(bag))] if request.param == "player" else []
+    file = tmp_path_factory.mktemp("places") / "places.yaml"
+    given = {"player": [Parameter("bag", value=str(bag))], "sim_node": [Parameter("places", value=str(file))]}
+    given = given.get(request.param, [])
     made = importlib.import_module(f"svfm_ros.nodes.{request.param}").make(context=context, parameter_overrides=given)
     heard = sum(t.node == request.param and t.way == "in" for t in TOPICS)
     executor = SingleThreadedExecutor(context=context)

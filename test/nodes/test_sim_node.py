@@ -2,16 +2,21 @@
 
 import statistics
 
+import numpy as np
 import pytest
-from geometry_msgs.msg import PoseStamped
+from geometry_msgs.msg import PoseStamped, PoseWithCovarianceStamped
 from nav_msgs.msg import Odometry
 from rosgraph_msgs.msg import Clock
 from roslive import PATIENCE_S
 from sensor_msgs.msg import Imu, LaserScan
 
 from svfm_ros.errors import SvfmError
+from svfm_ros.nodes.messages import convert
 from svfm_ros.nodes.messages.convert import stamp_ns
 from svfm_ros.nodes.sim_node import SimNode
+from svfm_ros.sim.house import load_house
+from svfm_ros.types import Pose2
+from svfm_ros.walks.places import load_places
 
 pytestmark = pytest.mark.ros
 
@@ -58,6 +63,27 @@ def test_imu_and_odometry_are_published_on_demand(start, listener):
     assert statistics.mean(vertical_mps2) == pytest.approx(9.8, abs=1.0)
     assert imu[0].orientation_covariance[0] == -1.0
     assert (odom[0].header.frame_id, odom[0].child_frame_id) == ("odom", "laser")
+
+
+def test_the_places_of_the_drawing_are_written_in_the_frame_of_slam(start, listener, tmp_path):
+    file, T_map_house = tmp_path / "store" / "places.yaml", Pose2(3.0, -1.0, 0.4)
+    truth = listener.collect(PoseStamped, "/ground_truth/pose")
+    talker = listener.node.create_publisher(PoseWithCovarianceStamped, "/pose", 10)
+    pairs = [word for a in ("hours:=0.05", "sim.lidar.beams:=90", f"places:={file}") for word in ("-p", a)]
+    process = start("-m", "svfm_ros.nodes.sim_node", "--ros-args", *pairs)
+    for number in range(1, 1000):  # until one is heard
+        true = truth.wait(number)[number - 1]
+        pose = T_map_house @ convert.from_pose(true.pose)
+        talker.publish(convert.to_pose_with_covariance(pose, np.zeros((3, 3)), "map", stamp_ns(true.header.stamp)))
+        if file.exists():
+            break
+    process.terminate()
+    process.communicate(timeout=PATIENCE_S)
+    drawn = {p.name: p.xy for p in load_house("home").places}
+    written = load_places(file)
+    assert set(written.names) == set(drawn)
+    for place in written:
+        assert place.xy == pytest.approx(T_map_house.apply(drawn[place.name][None])[0], abs=1e-6)
 
 
 @pytest.mark.parametrize(

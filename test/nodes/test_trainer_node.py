@@ -11,13 +11,15 @@ from rclpy.parameter import Parameter
 from roslive import PATIENCE_S
 from std_msgs.msg import String
 from std_srvs.srv import Trigger
-from tinymodel import fill_store, quick_task, walks
+from tinymodel import KITCHEN, fill_store, quick_task, walks
 
 from svfm_ros.errors import DataError, SvfmError
 from svfm_ros.forecasting.model_file import load_walk_model, places_from
 from svfm_ros.nodes.messages import convert
 from svfm_ros.nodes.trainer_node import TrainerNode
 from svfm_ros.pipeline.training_job import EventWriter, train
+from svfm_ros.types import Places
+from svfm_ros.walks.places import save_places
 from svfm_ros.walks.walk_store import WalkStore
 
 pytestmark = pytest.mark.ros
@@ -69,6 +71,15 @@ def test_the_first_model_needs_only_the_walks_it_says_it_needs(start, listener, 
     models = listener.collect(String, "model", latched)
     trainer(start, f"store:={tmp_path / 'walks'}", "min_new_walks:=100")
     assert json.loads(models.wait(1)[0].data)["walks"] == 8
+
+
+def test_places_are_named_by_the_file_in_the_store(start, listener, latched, tmp_path):
+    fill_store(tmp_path / "walks", walks(8))
+    save_places(Places((KITCHEN,)), tmp_path / "walks" / "places.yaml")
+    models = listener.collect(String, "model", latched)
+    trainer(start, f"store:={tmp_path / 'walks'}")
+    first = json.loads(models.wait(1)[0].data)
+    assert places_from(load_walk_model(first["path"]).metrics).names == ("kitchen",)
 
 
 def test_a_model_that_forecasts_new_walks_worse_is_not_used(tmp_path):

@@ -212,6 +212,11 @@ def test_the_page_shows_the_state_and_moves_with_it(served: Served, browser: Bro
     page = browser.open(served.server.address)
     page.wait_for("now.map && document.querySelectorAll('#bars .bar').length === 3")
     page.wait_for("document.getElementById('trend').querySelectorAll('polyline').length === 2")
+    assert page.eval("[...document.querySelectorAll('#trend .value')].map((v) => v.textContent)") == [
+        "1.8 places",
+        "10 %",
+    ]
+    assert page.eval("document.getElementById('likely').innerText.split(/\\s+/)") == ["kitchen", "70", "%"]
     texts = page.eval("[...document.querySelectorAll('#bars .bar:not([hidden])')].map((b) => b.textContent)")
     assert texts == ["kitchen70 %", "front door30 %"]
     assert page.eval("document.getElementById('sure').textContent").startswith("Fairly sure")
@@ -255,6 +260,71 @@ def test_the_slider_the_keys_and_the_pause_ask(served: Served, browser: Browser)
         "(() => { const r = document.getElementById('rate'); r.value = 4; r.dispatchEvent(new Event('change')) })()"
     )
     wait_until(lambda: {"rate": 4} in served.asked)
+    page.close()
+
+
+@needs_browser
+def test_space_belongs_to_the_control_that_has_the_focus(served: Served, browser: Browser) -> None:
+    put_scene(served.state)
+    page = browser.open(served.server.address)
+    page.wait_for("now.news && !document.getElementById('replay').hidden")
+    page.eval("document.getElementById('whatif-on').focus()")
+    page.press(" ", "Space")
+    wait_until(lambda: {"what_if": 2} in served.asked)
+    assert not any("pause" in asked for asked in served.asked)
+    page.close()
+
+
+@needs_browser
+def test_a_paused_replay_does_not_fade_but_a_lost_wearer_does(served: Served, browser: Browser) -> None:
+    put_scene(served.state)
+    page = browser.open(served.server.address)
+    page.wait_for("now.walker && now.news")
+    page.eval("now.poseAt = -1e6")
+    page.wait_for("document.body.classList.contains('stale')")
+    served.state.put("n", lambda: json_bytes({**NEWS, "replay": {**NEWS["replay"], "paused": True}}))
+    page.wait_for(
+        "!document.body.classList.contains('stale') && document.getElementById('line').textContent === 'paused'"
+    )
+    page.close()
+
+
+@needs_browser
+def test_what_is_told_to_a_screen_reader_has_names(served: Served, browser: Browser) -> None:
+    put_scene(served.state)
+    page = browser.open(served.server.address)
+    page.wait_for("now.map && document.querySelectorAll('#bars .bar').length === 3")
+    nodes = page.call("Accessibility.getFullAXTree")["nodes"]
+    told = [(n["role"]["value"], n.get("name", {}).get("value", "")) for n in nodes if not n.get("ignored")]
+    controls = [(role, name) for role, name in told if role in ("button", "checkbox", "slider", "combobox", "image")]
+    assert {role for role, _ in controls} == {"button", "checkbox", "slider", "combobox", "image"}
+    assert all(name for _, name in controls), controls
+    page.close()
+
+
+@needs_browser
+def test_a_path_is_drawn_until_it_leaves_the_place_it_leads_to(served: Served, browser: Browser) -> None:
+    put_scene(served.state)
+    page = browser.open(served.server.address)
+    page.wait_for("now.places.length === 2")
+    through = "Int16Array.from([0, 0, 100, 0, 200, 0, 300, 0, 400, 0])"
+    drawn = f"[...untilLeaving({through}, {{ x: 2, y: 0, radius: 0.5 }})]"
+    assert page.eval(drawn) == [0, 0, 100, 0, 200, 0]
+    assert page.eval(f"untilLeaving({through}, {{ x: 9, y: 0, radius: 0.5 }}).length") == 10
+    assert page.eval(f"untilLeaving({through}, undefined).length") == 10
+    page.close()
+
+
+@needs_browser
+def test_a_model_without_places_says_so(served: Served, browser: Browser) -> None:
+    put_scene(served.state)
+    served.state.put("p", lambda: json_bytes([]))
+    forecast = {"known": True, "reason": "", "entropy": 0.0, "unfamiliar": 0.1, "walks": 9}
+    served.state.put("j", lambda: json_bytes({**forecast, "names": ["elsewhere"], "shares": [1.0]}))
+    page = browser.open(served.server.address)
+    page.wait_for("document.getElementById('sure').textContent.startsWith('No places are known yet')")
+    assert page.eval("document.getElementById('likely').textContent") == "not known yet"
+    assert page.eval("document.querySelectorAll('#bars .bar:not([hidden])').length") == 0
     page.close()
 
 

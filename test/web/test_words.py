@@ -9,6 +9,7 @@ def test_a_forecast_in_one_line() -> None:
     summary = {"known": True, "shares": {"kitchen": 0.72, "front_door": 0.2, "bed": 0.01}, "entropy": 0.7}
     assert forecast_words(summary) == "kitchen 72 %, front door 20 % (fairly sure)"
     assert forecast_words({**summary, "unfamiliar": 0.9}).endswith("but this walk follows no recorded habit")
+    assert forecast_words({**summary, "positions": {}}).startswith("no places are known yet")
     assert forecast_words({"known": False, "reason": "the map is new"}) == "unknown: the map is new"
 
 

@@ -17,7 +17,7 @@ from svfm_ros.errors import UsageError
 from svfm_ros.installed_files import share_file
 from svfm_ros.nodes.runtime.launch_arguments import ARGUMENTS
 from svfm_ros.pipeline.live.state_folder import default_store
-from svfm_ros.walks.places import places_file
+from svfm_ros.walks.places import beside_map, places_file
 from svfm_ros.web.page_address import free_port, page_address, page_token
 
 __all__ = [
@@ -220,6 +220,8 @@ def _node(name: str, values: Mapping[str, Any], frames: Mapping[str, str], sim_t
             wearer = values["namespace"].replace("/", "-") + "." if values["namespace"] else ""
             parameters["position"] = str(Path(values["store"]) / f"{wearer}player.position")
     scan = (("scan", str(values["scan"])),) if name in ("slam_node", "web_node") and values["scan"] != "scan" else ()
+    if name == "sim_node" and values["store"] and not values["map"] and not values["places"]:
+        parameters["places"] = str(beside_map(Path(values["store"]) / "map.yaml"))
     remappings = (*scan, *_clock_of(values, sim_time))
     if name == "forecast_node" and (folder := _model_folder(values)):
         parameters["model_folder"] = folder

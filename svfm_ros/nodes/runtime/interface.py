@@ -111,6 +111,13 @@ TOPICS = (
     Topic("forecast_node", "in", "map_in_house_frame", "std_msgs/msg/Bool", "false: forecasts are unknown"),
     *(_topic("forecast", *row) for row in _FORECAST),
     *(_topic("forecast/what_if", name, kind, f"{name} as if it were what_if_hour") for name, kind, _ in _FORECAST),
+    Topic(
+        "sim_node",
+        "in",
+        "pose",
+        "geometry_msgs/msg/PoseWithCovarianceStamped",
+        "with `places`: the frame of SLAM's map",
+    ),
     Topic("sim_node", "out", "scan", "sensor_msgs/msg/LaserScan", "scans of the simulated LiDAR"),
     Topic("sim_node", "out", "ground_truth/pose", "geometry_msgs/msg/PoseStamped", "true pose of the simulated wearer"),
     Topic("sim_node", "out", "imu", "sensor_msgs/msg/Imu", "simulated IMU, with sim.imu.enabled"),
