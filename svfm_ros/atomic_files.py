@@ -4,7 +4,7 @@ The bytes go to a hidden file beside the target and are pushed to the disk; only
 the folder is pushed to the disk in turn. So a file is never seen half written, and what was written is not lost.
 Hidden files belong to their writer: nobody else removes one, unless it was left behind a day ago or earlier.
 
-Files are readable by their owner alone (0600), folders made here as well (0700): they tell where a person walks.
+Files are readable by their owner alone (0600), folders made here as well (0700): they show where a person walks.
 """
 
 import os

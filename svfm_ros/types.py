@@ -229,7 +229,7 @@ class Walk:
         """Seconds since the first position ``(T,)``."""
         return np.asarray((self.stamps_ns - self.stamps_ns[0]) * 1e-9, dtype=np.float64)
 
-    def placed(self, T_house_walk: Pose2) -> "Walk":
+    def in_house(self, T_house_walk: Pose2) -> "Walk":
         """The same walk in the house's frame."""
         covariance = self.covariance
         if covariance is not None:
@@ -267,7 +267,7 @@ class WalkWindows:
     walk_ids: tuple[str, ...]  # (N,)
     residents: tuple[str, ...]  # (N,)
     frame: str = "map"
-    time_zone: str = "UTC"  # the zone start_hour is told in
+    time_zone: str = "UTC"  # of start_hour
     variance: Array | None = None  # (N, T, 2), of xy in m^2; 0 for walks that carry none, None if no walk does
 
     def __len__(self) -> int:

@@ -28,7 +28,7 @@ def test_nouns_cannot_be_changed() -> None:
 def test_a_placed_walk_moves_poses_and_points_together() -> None:
     stamps = np.array([5_000_000_000, 6_500_000_000])
     walk = Walk("w", "ann", stamps, np.array([[0.0, 0, 0], [1, 0, 0]]), np.array([[2.0, 0]]))
-    placed = walk.placed(Pose2(10, 0, np.pi / 2))
+    placed = walk.in_house(Pose2(10, 0, np.pi / 2))
     np.testing.assert_allclose(placed.xy, [[10, 0], [10, 1]], atol=1e-12)
     np.testing.assert_allclose(placed.points, [[10, 2]], atol=1e-12)
     np.testing.assert_allclose(placed.times_s, [0.0, 1.5])
@@ -39,11 +39,11 @@ def test_a_placed_walk_moves_poses_and_points_together() -> None:
 def test_a_placed_walk_turns_its_covariance_too() -> None:
     stamps, poses = np.array([0, 1]), np.zeros((2, 3))
     covariance = np.array([np.diag([4.0, 1.0, 0.1]), [[4.0, 0.5, 0.2], [0.5, 1.0, 0.3], [0.2, 0.3, 0.1]]])
-    placed = Walk("w", "ann", stamps, poses, covariance=covariance).placed(Pose2(10, 0, np.pi / 2))
+    placed = Walk("w", "ann", stamps, poses, covariance=covariance).in_house(Pose2(10, 0, np.pi / 2))
     assert placed.covariance is not None
     np.testing.assert_allclose(placed.covariance[0], np.diag([1.0, 4.0, 0.1]), atol=1e-12)
     np.testing.assert_allclose(placed.covariance[1], [[1, -0.5, -0.3], [-0.5, 4, 0.2], [-0.3, 0.2, 0.1]], atol=1e-12)
-    assert Walk("w", "ann", stamps, poses).placed(Pose2(1, 2, 3)).covariance is None
+    assert Walk("w", "ann", stamps, poses).in_house(Pose2(1, 2, 3)).covariance is None
 
 
 def test_centres_of_cells_turn_with_the_grid() -> None:

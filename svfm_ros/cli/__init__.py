@@ -1,1 +1,1 @@
-"""One module per ``svfm`` command; the only place that prints."""
+"""One module per ``svfm`` command; the only modules that print."""

@@ -58,7 +58,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Run what was asked for; 1 when a target is missed."""
+    """Run the chosen benchmarks; 1 when a target is missed."""
     benchmarks = _chosen(_benchmarks(), args.names)
     if args.list:
         for b in benchmarks:

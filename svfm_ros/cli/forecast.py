@@ -49,7 +49,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--resident", metavar="R", help="whose habits, where the model knows several people (the home's)"
     )
-    parser.add_argument("--what-if", metavar="HH:MM", help="ask the same at this hour, too")
+    parser.add_argument("--what-if", metavar="HH:MM", help="forecast for this hour, too")
     parser.add_argument("--horizon", type=float, default=10.0, metavar="S", help="how far ahead, seconds (10)")
     parser.add_argument("--samples", type=int, default=200, metavar="N", help="sampled paths (200)")
     parser.add_argument("--places", type=Path, metavar="FILE", help="named places (YAML) instead of the model's")
@@ -61,7 +61,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Ask once, or twice with a what-if."""
+    """Forecast once, or twice with a what-if."""
     from svfm_ros.clock import parse_hour
     from svfm_ros.mapio import load_map
 

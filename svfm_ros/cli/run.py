@@ -9,7 +9,7 @@ for example:
   svfm run bag:=out/walks rate:=2               a recording, twice as fast
   svfm run live:=true store:=~/walks            a LiDAR driver publishes `scan`
 
-What happens is told in words, and on the live page, whose address is printed first. Ctrl-C ends it.
+It prints the address of the live page first, then what happens, in sentences. Ctrl-C ends it.
 """
 
 import argparse

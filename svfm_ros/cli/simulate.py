@@ -1,6 +1,6 @@
 """Make walks through a simulated house: rosbags of a worn LiDAR, the true walks, a map.
 
-Without further choice this is the protocol of the paper: from the couch to each of the other places, ten times each,
+By default this is the protocol of the paper: from the couch to each of the other places, ten times each,
 one bag per walk. --walks, --days and --minutes simulate living instead, where the hour decides where people go;
 with --resident, a person drawn at random with habits of their own.
 

@@ -99,7 +99,7 @@ def _run(source: "ScanSource", config: "SlamConfig", given: "OccupancyGrid | Non
 
 
 def _ticker(update: Callable[[str], object]) -> "Callable[[Scan, float], None]":
-    """Tells how many times faster than real time the mapping runs."""
+    """Shows how many times faster than real time the mapping runs."""
     first_ns: list[int] = []
 
     def tick(scan: "Scan", spent_s: float) -> None:

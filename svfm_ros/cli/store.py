@@ -1,4 +1,4 @@
-"""Look into a store of walks, bring walks in and out, delete a person's.
+"""List, import, export and delete the walks of a store.
 
 A store is the folder that the live pipeline fills (store:=DIR); its walks are in DIR/walks.sqlite. Without an option
 this lists who has walks in it.
@@ -7,11 +7,11 @@ for example:
   svfm store out/store
   svfm store out/store --import my_walks.csv --resident mary     walk_id,t,x,y in the frame of the house
   svfm store out/store --import other_store                      a store, also one of the earlier format
-  svfm store out/store --export placed.csv
+  svfm store out/store --export walks.csv
   svfm store out/store --delete-resident mary
 
---delete-resident removes the walks, where they were placed, and the models in the store's folder, for a model remembers
-where its walks went; with the last person's walks also the map that was being made. Bags, models elsewhere, and copies
+--delete-resident removes the walks, their alignments, and the models in the store's folder, because a model contains
+its walks; with the last person's walks also the map that was being made. Bags, models elsewhere, and copies
 of any of them are yours to delete; docs/privacy.md lists them.
 """
 
@@ -52,7 +52,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--import", type=Path, dest="source", metavar="PATH", help="add the walks of this CSV file or store"
     )
     what.add_argument(
-        "--export", type=Path, dest="export_csv", metavar="CSV", help="write the placed walks to this file"
+        "--export",
+        type=Path,
+        dest="export_csv",
+        metavar="CSV",
+        help="write the aligned walks to this file, in the frame of the house",
     )
     what.add_argument("--delete-resident", metavar="R", help="remove all that is kept of this person")
     parser.add_argument("--resident", metavar="R", help="with --import: whose walks, where the file does not say")

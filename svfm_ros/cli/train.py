@@ -185,7 +185,11 @@ def _report(args: argparse.Namespace, figures: dict[str, Any]) -> None:
     nll = f"{figures['held_out_nll']:.3f} nats per step" + ("" if before is None else f" (before: {before:.3f})")
     rows = [
         ("walks", f"{figures['walks']}, {figures['walks_new']} of them new"),
-        *([("left out", f"{figures['walks_unplaced']} not placed in the house")] if figures["walks_unplaced"] else []),
+        *(
+            [("left out", f"{figures['walks_unplaced']} not aligned with the house")]
+            if figures["walks_unplaced"]
+            else []
+        ),
         *([("residents", ", ".join(figures["residents"]))] if len(figures["residents"]) > 1 else []),
         ("fields", figures["fields"]),
         ("places", ", ".join(figures["places"]) or "none found"),

@@ -1,4 +1,4 @@
-"""Defaults of the forecaster: the model of a person's walks, its training by path likelihood, and what it is asked."""
+"""Defaults of the walk model, of its training and of forecasts."""
 
 from dataclasses import dataclass
 
@@ -43,7 +43,7 @@ class WalkTrainConfig:
 
 @dataclass(frozen=True, slots=True)
 class ForecastConfig:
-    """What a forecast is asked for unless someone says otherwise."""
+    """How far, with how many paths, and from how many walks to forecast."""
 
     horizon_s: float = option(10.0, "how far ahead to look, seconds", low=0.1, high=600.0)
     samples: int = option(200, "sampled paths", low=1, high=100000)

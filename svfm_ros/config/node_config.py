@@ -208,7 +208,7 @@ class WebNodeConfig:
     host: str = option("127.0.0.1", "address to listen on; any but loopback needs a token in the URL", read_only=True)
     port: int = option(8600, "port of the page; 0: any that is free", low=0, high=65535, read_only=True)
     rate: float = option(10.0, "frames a second for each page at most", low=0.1, high=60.0, read_only=True)
-    time_zone: str = option("UTC", "IANA name of the zone the hour is told in", read_only=True)
+    time_zone: str = option("UTC", "IANA name of the time zone of the hours shown", read_only=True)
     trend_s: float = option(300.0, "length of the charts of entropy and unfamiliar, s", low=10.0, high=86400.0)
     caption: str = option("", "a sentence to show above the plan")
     recorder: RecorderConfig = field(default_factory=RecorderConfig)

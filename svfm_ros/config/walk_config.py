@@ -48,7 +48,7 @@ class WindowsConfig:
     """How walks become rows of positions at equal time steps."""
 
     dt_s: float = option(0.4, "time between two positions, seconds", low=0.01, high=10.0)
-    time_zone: str = option("UTC", "IANA name of the zone the time of day is told in, such as Europe/London")
+    time_zone: str = option("UTC", "IANA name of the time zone of the home, such as Europe/London")
     max_gap_s: float = option(
         2.0, "a walk is split where no position was recorded for longer than this, seconds", low=0.01, high=3600.0
     )

@@ -144,9 +144,9 @@ def _counterfactual_rows(
         truth, period = _truth(house, night), "night" if night else "day"
         rows.append(_row(house, "truth", period, [truth], truth))
         for name, runs in {**models, "walk model": learnt}.items():
-            for label, asked in ((f"{one:02.0f}:00", (one,)), (period, hours)):
-                if name not in _SINGLE or len(asked) == 1:
-                    rows.append(_row(house, name, label, [_mean_shares(k, asked) for k in runs], truth))
+            for label, chosen in ((f"{one:02.0f}:00", (one,)), (period, hours)):
+                if name not in _SINGLE or len(chosen) == 1:
+                    rows.append(_row(house, name, label, [_mean_shares(k, chosen) for k in runs], truth))
     return rows
 
 

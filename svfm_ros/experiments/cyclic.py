@@ -57,7 +57,7 @@ class _LearntFunction:
     variant: _TimeInput
     times: Array  # (T,)
     values: Array  # (T,)
-    at_evaluations: Array  # (E, 2), where the solver asked: time and state
+    at_evaluations: Array  # (E, 2), time and state of each evaluation by the solver
 
     @property
     def worst(self) -> float:
@@ -79,7 +79,7 @@ def run_cyclic(quick: bool, tick: Tick) -> ExperimentResult:
     by_name = {name: [k for k in learnt if k.variant.name == name] for name, _, _ in kinds}
     return ExperimentResult(
         "cyclic",
-        f"sin(t) + t/10 learnt on [0, 2π], asked at 10π, {seeds} seeds",
+        f"sin(t) + t/10 learnt on [0, 2π], evaluated at 10π, {seeds} seeds",
         ("variant", "error at 10π, mean", "error at 10π, worst", "worst along the way"),
         tuple(_row(name, runs) for name, runs in by_name.items()),
         tuple(_checks(by_name)),
@@ -125,15 +125,15 @@ def _reading_of_state(model: MixtureModel) -> Tensor:
 def _follow(variant: _TimeInput, model: MixtureModel) -> _LearntFunction:
     model = model.double()
     inner = model.realise(Noise.none(1, 1, dtype=torch.float64), torch.zeros(1, dtype=torch.long))
-    asked: list[tuple[float, float]] = []
+    evaluated: list[tuple[float, float]] = []
 
     def field(t: Tensor, h: Tensor) -> Tensor:
-        asked.append((float(t.reshape(-1)[0]), float(h[0, 0])))
+        evaluated.append((float(t.reshape(-1)[0]), float(h[0, 0])))
         return inner(t, h)
 
     times = torch.linspace(0.0, _ASKED_AT, 401, dtype=torch.float64)
     states = solve(field, torch.zeros(1, 1, dtype=torch.float64), times, config=SolverConfig()).check().states
-    return _LearntFunction(variant, times.numpy(), states[:, 0, 0].numpy(), np.array(asked))
+    return _LearntFunction(variant, times.numpy(), states[:, 0, 0].numpy(), np.array(evaluated))
 
 
 def _row(name: str, runs: list[_LearntFunction]) -> tuple[str, float, float, float]:

@@ -56,7 +56,7 @@ class BagRecorder(ConfiguredNode[BagRecorderConfig]):
         self._add_topics()
 
     def deactivate(self) -> None:
-        """Take the messages that have arrived already: with the end of a replay the executor stops to serve them."""
+        """Take the messages that have arrived already: at the end of a replay the executor no longer serves them."""
         for subscription in self._recorded:
             with subscription.handle:
                 while (taken := subscription.handle.take_message(subscription.msg_type, subscription.raw)) is not None:

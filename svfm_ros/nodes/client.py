@@ -73,8 +73,8 @@ def call_trigger(node: Node, service: str, timeout_s: float = 20.0) -> tuple[boo
 def wait_for_server(node: Node, client: Client, timeout_s: float) -> bool:
     """Wait until a service ``NODE/name`` is there and its node knows the client: responses to others are dropped.
 
-    A node learns of our clients in the order in which they were made. When it answers a later one, which may be asked
-    again and again, it knows this one. Called from a thread that does not spin ``node``.
+    A node learns of our clients in the order in which they were made. When it answers a call of a later client,
+    which may be repeated, it knows this one. Called from a thread that does not spin ``node``.
     """
     end_s = time.monotonic() + timeout_s
     server, _, _ = client.srv_name.rpartition("/")

@@ -3,7 +3,8 @@
     ros2 run svfm_ros web_node [--ros-args -p port:=8600]
 
 Callbacks keep the latest messages as they came; they are turned into what the page draws only while a page is open, in
-the server's thread (``web.live_server``). Subscriptions are best effort or hold one message: nobody waits for us.
+the server's thread (``web.live_server``). Subscriptions are best effort or hold one message, so that no publisher waits
+for this node.
 """
 
 import json

@@ -1,1 +1,1 @@
-"""What the nodes and the commands both do, without ROS: track, cut, place, learn, forecast the walk under way."""
+"""What the nodes and the commands both do, without ROS: track, align walks, learn, forecast the walk under way."""

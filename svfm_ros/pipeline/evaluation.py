@@ -50,7 +50,7 @@ class Evaluation:
 
 
 @dataclass(frozen=True, slots=True)
-class _Asked:
+class _ForecastWalks:
     """Whole walks on the model's tick and a forecast from the start of each."""
 
     paths: Array  # (N, K, 2)
@@ -67,20 +67,20 @@ def evaluate_forecasts(
 ) -> Evaluation:
     """Forecast every walk that the model never saw, and compare; ``forecaster`` is that of ``scored.file``."""
     windows = _windows(scored)
-    asked = _ask(forecaster, windows, seed, progress or (lambda _done, _of: None))
-    levels = np.concatenate(_per_walk(asked, lambda paths, truth: scores.region_levels(paths[:, 1:], truth[1:])))
-    shares = [f.shares for f in asked.forecasts]
-    known = [f.entropy for f in asked.forecasts if f.entropy is not None]
+    done = _forecast_all(forecaster, windows, seed, progress or (lambda _done, _of: None))
+    levels = np.concatenate(_per_walk(done, lambda paths, truth: scores.region_levels(paths[:, 1:], truth[1:])))
+    shares = [f.shares for f in done.forecasts]
+    known = [f.entropy for f in done.forecasts if f.entropy is not None]
     mean_shares = {name: float(np.mean([s[name] for s in shares])) for name in shares[0]}
-    best = _per_walk(asked, lambda paths, truth: scores.min_displacement(paths[:BEST_OF, 1:], truth[1:]))
+    best = _per_walk(done, lambda paths, truth: scores.min_displacement(paths[:BEST_OF, 1:], truth[1:]))
     return Evaluation(
-        walks=len(asked.forecasts),
-        walks_with_gaps=len(set(windows.walk_ids)) - len(asked.forecasts),
-        unknown_starts=sum(not f.known for f in asked.forecasts),
+        walks=len(done.forecasts),
+        walks_with_gaps=len(set(windows.walk_ids)) - len(done.forecasts),
+        unknown_starts=sum(not f.known for f in done.forecasts),
         nll_per_step=nll_per_step(scored.file, scored.unseen),
-        share_tv=scores.total_variation(mean_shares, scores.shares_of(asked.ends)),
-        destination_log_loss=scores.destination_log_loss(shares, asked.ends),
-        energy_distance_m=_energy_distance(asked),
+        share_tv=scores.total_variation(mean_shares, scores.shares_of(done.ends)),
+        destination_log_loss=scores.destination_log_loss(shares, done.ends),
+        energy_distance_m=_energy_distance(done),
         coverage_50=scores.coverage(levels, 0.5),
         coverage_90=scores.coverage(levels, 0.9),
         min_ade20_m=float(np.mean([b.min_ade_m for b in best])),
@@ -100,7 +100,9 @@ def _windows(scored: Scored) -> WalkWindows:
     return windows
 
 
-def _ask(forecaster: Forecaster, windows: WalkWindows, seed: int, progress: Callable[[int, int], None]) -> _Asked:
+def _forecast_all(
+    forecaster: Forecaster, windows: WalkWindows, seed: int, progress: Callable[[int, int], None]
+) -> _ForecastWalks:
     """A forecast for each walk without gaps."""
     pieces = Counter(windows.walk_ids)
     whole = windows.select(np.array([pieces[name] == 1 for name in windows.walk_ids], dtype=np.bool_))
@@ -114,7 +116,7 @@ def _ask(forecaster: Forecaster, windows: WalkWindows, seed: int, progress: Call
         progress(n + 1, len(whole))
     names = (*forecaster.places.names, forecaster.config.elsewhere)
     ends = [names[i] for i in forecaster.places.assign(whole.end_xy).tolist()]
-    return _Asked(whole.xy[:, : ticks + 1], np.minimum(whole.lengths, ticks + 1), found, ends)
+    return _ForecastWalks(whole.xy[:, : ticks + 1], np.minimum(whole.lengths, ticks + 1), found, ends)
 
 
 def _unfamiliar(forecaster: Forecaster, walks: Sequence[Walk]) -> float | None:
@@ -122,16 +124,16 @@ def _unfamiliar(forecaster: Forecaster, walks: Sequence[Walk]) -> float | None:
     return float(np.mean(found)) if found else None
 
 
-def _per_walk(asked: _Asked, score: Callable[[Array, Array], Any]) -> list[Any]:
+def _per_walk(done: _ForecastWalks, score: Callable[[Array, Array], Any]) -> list[Any]:
     """A score for each walk, over the time it lasted; the start itself is given, not forecast."""
-    triples = zip(asked.forecasts, asked.paths, asked.lengths.tolist(), strict=True)
+    triples = zip(done.forecasts, done.paths, done.lengths.tolist(), strict=True)
     return [score(f.samples_xy[:, :length], path[:length]) for f, path, length in triples]
 
 
-def _energy_distance(asked: _Asked) -> float | None:
-    """Over all starts together, equally many paths from each; None where one walk tells nothing about a spread."""
-    if len(asked.paths) < 2:
+def _energy_distance(done: _ForecastWalks) -> float | None:
+    """Over all starts together, equally many paths from each; None for a single walk, which has no spread."""
+    if len(done.paths) < 2:
         return None
-    each = max(1, _POOLED // len(asked.paths))
-    pooled = np.concatenate([f.samples_xy[:each] for f in asked.forecasts])
-    return scores.energy_distance(pooled, asked.paths)
+    each = max(1, _POOLED // len(done.paths))
+    pooled = np.concatenate([f.samples_xy[:each] for f in done.forecasts])
+    return scores.energy_distance(pooled, done.paths)

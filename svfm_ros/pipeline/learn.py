@@ -1,4 +1,4 @@
-"""Learn a walk model from placed walks: the one way in which commands, the trainer node and benchmarks get a model."""
+"""Learn a walk model from aligned walks: the one way in which commands, the trainer node and benchmarks get a model."""
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace

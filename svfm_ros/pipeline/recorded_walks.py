@@ -49,7 +49,7 @@ class AlignedRecordings:
     def aligned(self) -> "list[Walk]":
         """The accepted walks in the house's frame."""
         pairs = zip(self.walks, self.alignments, strict=True)
-        return [walk.placed(a.T_house_walk) for walk, a in pairs if a.accepted]
+        return [walk.in_house(a.T_house_walk) for walk, a in pairs if a.accepted]
 
 
 def as_recordings(paths: Sequence[Path]) -> list[Path] | None:

@@ -1,4 +1,4 @@
-"""Makes the engine that places scans: SLAM, or localisation in a given map."""
+"""Makes the engine that estimates poses: SLAM, or localisation in a given map."""
 
 from collections.abc import Iterator
 from dataclasses import replace
@@ -109,7 +109,10 @@ def warm_up(config: SlamNodeConfig) -> None:
         localiser.finish()
 
 
-_ROOM_M = np.array([[5.0], [4.0]]), np.array([[-4.0], [-2.5]])  # at different distances: no two positions see the same
+_ROOM_M = (
+    np.array([[5.0], [4.0]]),
+    np.array([[-4.0], [-2.5]]),
+)  # at different distances, so that no two positions have the same view
 _ROUND_M = 1.5  # radius of the walk
 _ROUND = 40  # scans
 _ROUNDS = 2

@@ -43,15 +43,15 @@ class Poses(Protocol):
 
 
 class Engine(Protocol):
-    """What places scans: SLAM, or localisation in a given map."""
+    """What estimates the pose of each scan: SLAM, or localisation in a given map."""
 
     counters: Counter[str]
 
     def add_scan(self, scan: Scan, motion: MotionSource | None = None) -> SlamUpdate:
-        """Place one scan."""
+        """Estimate the pose of one scan."""
 
     def trajectory(self) -> Poses:
-        """All scans placed so far, at their current estimate."""
+        """The poses of all scans that matched, as currently estimated."""
 
     def forget_trajectory(self) -> None:
         """Forget all scans but the newest; the map stays."""
@@ -62,7 +62,7 @@ class Engine(Protocol):
 
 @runtime_checkable
 class PosedEngine(Protocol):
-    """An engine that can be told where the sensor is."""
+    """An engine that accepts an estimate of the sensor's pose."""
 
     def start_near(self, T_map_sensor: Pose2) -> None:
         """Go on from about this pose."""
@@ -131,7 +131,7 @@ class Tracking:
         return self._sensors.report()
 
     def add(self, scan: Scan) -> Tracked:
-        """Place a scan; finished walks come with it."""
+        """Estimate the pose of a scan; returns it with the walks that have ended."""
         walks: list[Walk] = []
         started_over, map_kept = "", True
         back_ns = self._last_ns - scan.stamp_ns
@@ -151,7 +151,7 @@ class Tracking:
         return Tracked(update, T_map_base, self._T_odom_base, tuple(walks), started_over, map_kept)
 
     def _step_back(self, scan: Scan) -> tuple[SlamUpdate, bool, str]:
-        """Place the first scan after time went back; also whether the map is kept, and what that means."""
+        """Handle the first scan after stamps went back: its update, whether the map is kept, and why."""
         again, map_kept = self._engines.again(self.engine)
         update = self.engine.add_scan(scan)
         if update.match is not None:

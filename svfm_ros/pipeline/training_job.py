@@ -1,6 +1,6 @@
 """One training in a process of its own; ``python -m svfm_ros.pipeline.training_job`` reads its task from stdin.
 
-It learns from the store's placed walks and replaces the model file in one step, unless the model in use describes the
+It learns from the store's aligned walks and replaces the model file in one step, unless the model in use describes the
 walks that it has not seen better than the new one does with these walks left out. Events are written as lines of JSON.
 Killed at any moment, the process leaves a whole model file behind.
 """
@@ -101,7 +101,7 @@ def _walks(task: Task) -> "list[Walk]":
     from svfm_ros.walks.walk_store import WalkStore
 
     store = WalkStore.open(Path(task.store))
-    walks = list(store.placed_walks(task.resident or None))
+    walks = list(store.aligned_walks(task.resident or None))
     if len(walks) < 2:
         raise DataError(f"expected two or more walks with a pose in the house, got {len(walks)} of {len(store)}")
     return walks

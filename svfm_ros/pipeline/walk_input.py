@@ -141,7 +141,7 @@ def _from_store(path: Path, resident: str | None) -> WalkInput:
 
     store = WalkStore.open(path)
     _check_resident(path, resident, store.residents)
-    walks, others = _of_resident(store.placed_walks(), resident)
+    walks, others = _of_resident(store.aligned_walks(), resident)
     wanted = sum(resident is None or entry.resident == resident for entry in store.entries)
     return WalkInput(walks, store.frame, wanted - len(walks), others=others)
 

@@ -110,7 +110,7 @@ def _cross(a: Array, b: Array) -> float:
 
 
 def _shifted(piece: Solid, house: House, path_xy: Array, config: HouseholdConfig, rng: np.random.Generator) -> Solid:
-    """Small furniture that stands on the floor, a little off its place."""
+    """Small furniture that stands on the floor, moved a little."""
     step = config.furniture_m * rng.standard_normal(2)
     x, y = piece.outline.T
     area = 0.5 * abs(float(np.sum(x * np.roll(y, -1) - np.roll(x, -1) * y)))

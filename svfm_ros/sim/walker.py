@@ -154,7 +154,7 @@ def span_of_days(habits: HabitConfig, days: float, start_hour: float = 8.0) -> t
 def _starts_within(
     count: int, hours: tuple[float, float], habits: HabitConfig, rng: np.random.Generator
 ) -> NDArray[np.int64]:
-    """Unix times in order, spread over days and over the hours asked for."""
+    """Unix times in order, spread over days and over the given hours."""
     low, high = hours
     if not 0.0 <= low < high <= 24.0:
         raise UsageError(f"expected hours with 0 <= from < to <= 24, got {low} to {high}")

@@ -58,7 +58,7 @@ class BagWriter:
     """Writes one bag; use it in a ``with`` statement. Messages are expected in order of the time they were received."""
 
     def __init__(self, path: Path | str, storage: Storage = "mcap", overwrite: bool = False) -> None:
-        """``path`` is the folder the bag becomes; only an older bag is ever overwritten, and only if asked for."""
+        """``path`` is the folder of the bag; an older bag is replaced only with ``overwrite``, other files never."""
         self.path = Path(path)
         if self.path.exists() and not (overwrite and (self.path / "metadata.yaml").is_file()):
             hint = "; ask for overwriting to replace an older bag" if not overwrite else ", which is not a bag"

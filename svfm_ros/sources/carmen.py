@@ -1,7 +1,7 @@
 """CARMEN logs: lines of FLASER, ROBOTLASER1 or RAWLASER1, packed with gzip or not.
 
-Public logs of this kind often carry *corrected* poses in place of odometry. A pose in a log is therefore never handed
-out: the scans are all that can be trusted.
+Public logs of this kind often carry *corrected* poses in place of odometry. So only the scans are read,
+never the poses.
 """
 
 import math

@@ -87,11 +87,6 @@ class FieldParams:
         return torch.sqrt(dot(self.a, self.a) + _TINY)
 
     @property
-    def mu_u(self) -> Tensor:
-        """Mean direction (..., D)."""
-        return self.a / self.mu_v.unsqueeze(-1)
-
-    @property
     def tau_v(self) -> Tensor:
         """Variance of the log-length (...); zero where fields are deterministic."""
         return torch.zeros_like(self.a[..., 0]) if self.sigma_v is None else self.sigma_v.square()

@@ -239,7 +239,7 @@ def align_walks(
             if not tried:
                 on_walk(alignments[k])
             if extend and alignments[k].accepted:
-                aligner = Aligner(aligner.reference.extended(walks[k].placed(alignments[k].T_house_walk)))
+                aligner = Aligner(aligner.reference.extended(walks[k].in_house(alignments[k].T_house_walk)))
                 extended = True
         waiting = [k for k in waiting if not alignments[k].accepted]
     return AlignedWalks(tuple(alignments[k] for k in range(len(walks))), aligner.reference)

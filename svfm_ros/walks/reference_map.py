@@ -152,7 +152,7 @@ def map_of_store(store: WalkStore, most: int | None = None) -> ReferenceMap | No
         alignment = store.alignment(known[i])
         if alignment is None:  # deleted meanwhile
             continue
-        walk = store.load(known[i]).placed(alignment.T_house_walk)
+        walk = store.load(known[i]).in_house(alignment.T_house_walk)
         if len(walk.points):
             house = ReferenceMap.from_walk(walk) if house is None else house.extended(walk)
     return house

@@ -277,9 +277,9 @@ def check_room(path: Path) -> None:
     except OSError as error:
         raise DataError(f"cannot make a walk store at {path}: {error.strerror}") from error
     own = (f"{DATABASE}*", *_NEIGHBOURS)
-    strangers = [p.name for p in inside if not any(p.match(pattern) for pattern in own)]
-    if strangers:
-        raise DataError(f"expected a new or empty folder for the walk store, but {path} holds {min(strangers)!r}")
+    others = [p.name for p in inside if not any(p.match(pattern) for pattern in own)]
+    if others:
+        raise DataError(f"expected a new or empty folder for the walk store, but {path} holds {min(others)!r}")
 
 
 def warn_if_open_to_others(folder: Path) -> None:

@@ -210,7 +210,7 @@ class StoredWalk:
             raise DataError(f"{where} is damaged: its track is missing")
         return walk_from(self.entry, self.track, where)
 
-    def placed_by(self) -> Alignment | None:
+    def read_alignment(self) -> Alignment | None:
         """Its alignment, None without one."""
         where = f"the alignment of walk {self.entry.walk_id!r}"
         return None if self.alignment is None else alignment_from(self.entry.walk_id, self.alignment, where)

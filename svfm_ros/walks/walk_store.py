@@ -167,19 +167,19 @@ class WalkStore:
             except DataError as error:
                 self._report(stored.entry.walk_id, str(error))
 
-    def placed_walks(self, resident: str | None = None) -> Iterator[Walk]:
+    def aligned_walks(self, resident: str | None = None) -> Iterator[Walk]:
         """All walks with an accepted alignment, in the house's frame, in order of time."""
         for stored in self._all(resident):
             try:
-                alignment = stored.placed_by()
+                alignment = stored.read_alignment()
                 if alignment is not None and alignment.accepted:
-                    yield stored.walk().placed(alignment.T_house_walk)
+                    yield stored.walk().in_house(alignment.T_house_walk)
             except DataError as error:
                 self._report(stored.entry.walk_id, str(error))
 
     def alignment(self, walk_id: str) -> Alignment | None:
         """The alignment of a walk; None until it was aligned."""
-        return self._one(walk_id, with_track=False).placed_by()
+        return self._one(walk_id, with_track=False).read_alignment()
 
     def ids_by_alignment(self, accepted: bool | None) -> tuple[str, ...]:
         """Ids of the walks with an accepted or a refused alignment, or with None of those without any."""
@@ -248,10 +248,10 @@ class WalkStore:
         return Added(new, total - new, tuple(problems))
 
     def export_csv(self, path: Path, raw: bool = False) -> Exported:
-        """Write the placed walks, or with ``raw`` all as recorded, as CSV."""
+        """Write the aligned walks in the house's frame, or with ``raw`` all as recorded, as CSV."""
         self.refresh()
         expected = len(self) if raw else len(self.ids_by_alignment(True))
-        return Exported(write_walks_csv(self.walks() if raw else self.placed_walks(), path), expected)
+        return Exported(write_walks_csv(self.walks() if raw else self.aligned_walks(), path), expected)
 
     def delete_resident(self, resident: str) -> Deleted:
         """Remove all walks and alignments of a resident, and their bytes from the file."""
@@ -354,7 +354,7 @@ def _pairs_of(path: Path, problems: list[str]) -> Iterator[tuple[Walk, Alignment
     store = WalkStore.open(path)
     for stored in store._all(None):
         try:
-            yield stored.walk(), stored.placed_by()
+            yield stored.walk(), stored.read_alignment()
         except DataError as error:
             problems.append(str(error))
     problems += [problem.reason for problem in store.problems]

@@ -87,7 +87,7 @@ def test_killed_and_started_again_it_goes_on_with_its_map(start, listener, latch
     assert np.linalg.norm(xy - truth[rows, :2], axis=1).max() < 0.15
     assert listener.call(Trigger, "/slam_node/finish_walk", Trigger.Request()).success
     walks.wait(2)
-    placed = list(WalkStore.open(store).placed_walks())
+    placed = list(WalkStore.open(store).aligned_walks())
     assert len(placed) == 2
     assert np.linalg.norm(placed[1].xy[-1] - truth[0, :2]) < 0.6  # they came back to where they started
 
@@ -113,7 +113,7 @@ def test_found_on_a_given_map(start, listener, latched, tmp_path):
     rows = [stamps[convert.stamp_ns(p.header.stamp)] for p in poses]
     xy = np.array([(p.pose.pose.position.x, p.pose.pose.position.y) for p in poses])
     assert np.linalg.norm(xy - truth[rows, :2], axis=1).max() < 0.2
-    assert len(list(WalkStore.open(tmp_path / "walks").placed_walks())) == 2
+    assert len(list(WalkStore.open(tmp_path / "walks").aligned_walks())) == 2
     assert not (tmp_path / "walks" / "map.state").exists()
 
 

@@ -49,7 +49,7 @@ def test_bags_become_walks_in_one_frame_and_a_model(
     assert len(got["refused"]) == 1
     store = WalkStore.open(tmp_path / "model.walks")
     assert len(store) == COUNT + 1  # the stranger is kept, and not placed
-    _check_places(list(store.placed_walks()), read_walks_csv(bags / "home" / "walks.csv"))
+    _check_places(list(store.aligned_walks()), read_walks_csv(bags / "home" / "walks.csv"))
 
     scored, _ = answer(capsys, "evaluate", "--model", model, bags / "home", "--samples", 20)
     assert scored["walks"] + scored["walks_trained_on"] == COUNT

@@ -65,6 +65,16 @@ def test_mapping_goes_on_in_the_old_map(saved: Path, background: bool) -> None:
     assert "not known" in updates[0].reason
 
 
+def test_the_first_pose_that_is_found_is_joined_to_the_old_map(mapped: Slam, saved: Path) -> None:
+    slam = Slam.resumed(read_state(saved), CONFIG)
+    found = next(s for s in scans_along(FLAT, SECOND, start_ns=10**12) if slam.add_scan(s).match is not None)
+    joined = slam.loops[-1]
+    assert len(slam.loops) == len(mapped.loops) + 1
+    assert joined.accepted
+    assert joined.constraint.to_id == len(mapped.state().poses)  # the keyframe after those of the old map
+    assert slam.trajectory().stamps_ns[-1] == found.stamp_ns
+
+
 def test_elsewhere_the_old_map_is_left_as_it_was(mapped: Slam, saved: Path) -> None:
     slam = Slam.resumed(read_state(saved), CONFIG)
     poses = walk((1.0, 1.2), (3.3, 0.5), (7.4, 0.6), (7.2, 2.6), (10.0, 2.5))

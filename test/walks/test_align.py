@@ -58,7 +58,7 @@ def walk_through(way: list[tuple[float, float]], walls: np.ndarray = HOUSE, seed
 
 def moved(walk: Walk, T_house_walk: Pose2) -> Walk:
     """The walk in a frame of its own, such that ``T_house_walk`` brings it back."""
-    return walk.placed(T_house_walk.inverse())
+    return walk.in_house(T_house_walk.inverse())
 
 
 @pytest.fixture(scope="module")

@@ -111,7 +111,7 @@ def test_the_covariance_of_poses_is_kept_and_turned_with_the_walk(store: WalkSto
     store.add_all(walks)
     assert_holds(store.path, walks)
     store.set_alignment(Alignment("anna-1", Pose2(1, 2, np.pi / 2), None, True, ""))
-    (placed,) = store.placed_walks()
+    (placed,) = store.aligned_walks()
     assert placed.covariance is not None
     assert walks[0].covariance is not None
     np.testing.assert_allclose(placed.covariance[:, 0, 0], walks[0].covariance[:, 1, 1])
@@ -310,7 +310,7 @@ def test_a_byte_changed_anywhere_is_never_taken_for_a_walk(store: WalkStore) -> 
         path.write_bytes(whole[:at] + bytes([whole[at] ^ 1 << at % 8]) + whole[at + 1 :])
         try:
             opened = WalkStore.open(store.path)
-            found, placed = list(opened.walks()), list(opened.placed_walks())
+            found, placed = list(opened.walks()), list(opened.aligned_walks())
         except DataError:
             continue
         for walk in found:
@@ -398,7 +398,7 @@ def test_a_damaged_alignment_is_said_and_the_walk_left_out(store: WalkStore) -> 
     opened = damaged_by(store, "UPDATE alignments SET x = 0.5 WHERE number = 1")
     with pytest.raises(DataError, match="checksum"):
         opened.alignment("anna-1")
-    assert [w.walk_id for w in opened.placed_walks()] == ["anna-2"]
+    assert [w.walk_id for w in opened.aligned_walks()] == ["anna-2"]
     assert [p.walk_id for p in opened.problems] == ["anna-1"]
 
 
@@ -466,15 +466,15 @@ def test_alignments_are_kept_beside_the_walk_and_can_be_replaced(store: WalkStor
     assert kept.match is not None
     np.testing.assert_array_equal(kept.match.information, match.information)
     assert_same(store.load("anna-1"), walk)
-    (placed,) = store.placed_walks()
-    np.testing.assert_allclose(placed.poses, walk.placed(Pose2(5.0, 2, 0.5)).poses)
+    (placed,) = store.aligned_walks()
+    np.testing.assert_allclose(placed.poses, walk.in_house(Pose2(5.0, 2, 0.5)).poses)
 
 
 def test_walks_that_were_not_placed_are_left_out(store: WalkStore) -> None:
     store.add_all([make_walk(n) for n in range(3)])
     store.set_alignment(Alignment("anna-0", Pose2(), None, False, "too few points"))
     store.set_alignment(Alignment("anna-1", Pose2(), None, True, ""))
-    assert [w.walk_id for w in store.placed_walks()] == ["anna-1"]
+    assert [w.walk_id for w in store.aligned_walks()] == ["anna-1"]
     with pytest.raises(DataError, match="'ben-1'"):
         store.set_alignment(Alignment("ben-1", Pose2(), None, True, ""))
 
@@ -527,7 +527,7 @@ def test_an_export_while_walks_are_deleted_counts_what_is_missing(store: WalkSto
     store.add_all(walks)
     store.set_alignments(accept(*walks))
     placed = WalkStore.open(store.path)
-    original = placed.placed_walks
+    original = placed.aligned_walks
 
     def deleted_meanwhile(resident: str | None = None) -> Iterator[Walk]:
         for n, walk in enumerate(original(resident)):
@@ -535,7 +535,7 @@ def test_an_export_while_walks_are_deleted_counts_what_is_missing(store: WalkSto
                 store.delete_resident("ben")
             yield walk
 
-    placed.placed_walks = deleted_meanwhile  # type: ignore[method-assign]
+    placed.aligned_walks = deleted_meanwhile  # type: ignore[method-assign]
     done = placed.export_csv(tmp_path / "out.csv")
     assert done.expected == 100
     assert 50 <= done.walks < 100
@@ -632,7 +632,7 @@ def test_a_store_of_the_earlier_format_is_imported(tmp_path: Path) -> None:
         str(old / "alignments" / "anna-2.json"),
     ]
     assert_holds(store.path, [walks[0], walks[2], walks[3]])
-    (placed,) = store.placed_walks()
+    (placed,) = store.aligned_walks()
     np.testing.assert_allclose(placed.xy, walks[0].xy + np.array([2.0, 0.0]))
     assert store.import_store(old).duplicates == 3
     assert bytes_of(old) == before

@@ -142,7 +142,7 @@ def _onto_truth(placed: Sequence[Walk], truth: Sequence[LabelledWalk]) -> tuple[
     real = np.concatenate([_at(b, a.stamps_ns) for a, b in pairs])
     T = _rigid(mine, real)
     off = np.linalg.norm(T.apply(mine) - real, axis=1)
-    return [(a.placed(T), int(b.stamps_ns[0])) for a, b in pairs], float(np.sqrt(np.mean(off**2)))
+    return [(a.in_house(T), int(b.stamps_ns[0])) for a, b in pairs], float(np.sqrt(np.mean(off**2)))
 
 
 def _at(walk: Walk, stamps_ns: NDArray[np.int64]) -> Array:

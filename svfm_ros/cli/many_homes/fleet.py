@@ -8,7 +8,7 @@ HOMES is a folder or an fsspec URL (s3://, gs://, ...) with one folder, or one C
   HOMES/mary/home.yaml      if wanted: time_zone, resident; beside it places.yaml and map.yaml
   HOMES/joe.csv             a home that is walks alone
 
-For each home: SLAM and placing of new recordings, training, scores on walks left out, a report. A first round learns
+For each home: SLAM and alignment of new recordings, training, scores on walks left out, a report. A first round learns
 what homes have in common (the population prior, DIR/prior.safetensors); a second one learns every home with it. A home
 with several residents gets one model, and figures and a report of each. DIR gets a folder per home, homes.parquet with
 a row per resident, and fleet.html, a page with a link to each report.

@@ -125,7 +125,7 @@ class ConfiguredNode(LifecycleNode, Generic[T]):
         """Subscribe and begin to work; publishers publish from now on."""
 
     def deactivate(self) -> None:
-        """Stop to work; publishers publish until this returns."""
+        """Stop working; publishers publish until this returns."""
 
     def cleanup(self) -> None:
         """Stop the threads and close the files."""

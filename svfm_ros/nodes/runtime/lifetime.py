@@ -52,7 +52,7 @@ def ros_context(args: Sequence[str] | None = None) -> Iterator[StopSignals]:
     SIGINT and SIGTERM shut the context down, which ends every spin. Until ``started`` is called on the yielded object
     they also interrupt the main thread, because making a node may take long.
     """
-    os.umask(0o077)  # what nodes write tells where a person walks
+    os.umask(0o077)  # what nodes write shows where a person walks
     os.environ.update(loopback_environment())
     sys.setswitchinterval(_SWITCH_S)
     stop = StopSignals()

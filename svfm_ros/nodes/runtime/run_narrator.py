@@ -1,4 +1,4 @@
-"""Tells in words what the running graph does: walks stored, models learnt, forecasts."""
+"""Describes what the running graph does in sentences: walks stored, models learnt, forecasts."""
 
 import contextlib
 import json
@@ -70,7 +70,7 @@ class _Narrator:
 
 @contextlib.contextmanager
 def narrated(namespace: str, output: StatusOutput | None, time_zone: str) -> Iterator[None]:
-    """Tell what the graph in this process does; with no output, nothing is told."""
+    """Describe what the graph in this process does; without an output, nothing is written."""
     if output is None:
         yield
         return

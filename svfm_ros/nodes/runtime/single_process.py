@@ -38,7 +38,7 @@ _JOIN_S = 10.0
 def run_graph(plan: GraphPlan, output: StatusOutput | None = None) -> int:
     """Run all nodes until interrupted, one finds its input not usable, or the bag ends with ``end_with_bag``.
 
-    ``output`` is told in words what happens; the nodes then log only warnings and errors. Returns the exit code.
+    ``output`` gets sentences about what happens; the nodes then log only warnings and errors. Returns the exit code.
     """
     for line in plan.notes:
         print_line(line)

@@ -119,7 +119,7 @@ def _sort_into_cells(edges: Array) -> tuple[Array, NDArray[np.int64], NDArray[np
 
 
 def _cells_of(start: Array, end: Array, origin: Array) -> list[tuple[int, int]]:
-    """Cells (column, row) an edge touches, with a hair's breadth to spare."""
+    """Cells (column, row) an edge touches, with a tolerance of 1e-9 m."""
     low = np.floor((np.minimum(start, end) - origin - 1e-9) / _CELL_M).astype(int)
     high = np.floor((np.maximum(start, end) - origin + 1e-9) / _CELL_M).astype(int)
     along = (end - start) / np.hypot(*(end - start))

@@ -42,17 +42,17 @@ def _solve_dopri5(field: Field, h0: Tensor, times: Tensor, config: SolverConfig,
     forward = times.expand(len(h0), -1).to(torch.float64)  # (B, T)
     if bool(forward[0, 0] > forward[0, 1]):
         forward, field = -forward, _Backwards(field)
-    start, end, asked = forward[:, 0], forward[:, -1], forward[:, -1:] - forward[:, 1:-1]
+    start, end, requested = forward[:, 0], forward[:, -1], forward[:, -1:] - forward[:, 1:-1]
     slope = field(start.to(h0.dtype), h0)
     _check_slope(slope, h0)
     with_gradient = torch.is_grad_enabled() and (slope.requires_grad or h0.requires_grad)
     with torch.no_grad():
         results = _blank_results(h0, times.shape[-1])
-        record = StepRecord(arrays, results, asked, keep_steps=with_gradient)
+        record = StepRecord(arrays, results, requested, keep_steps=with_gradient)
         integrate(field, h0.contiguous(), slope.contiguous(), start, end, results, config, arrays, record)
     if with_gradient:
         arrived = results.status == Status.DONE
-        results.states = replay(field, h0, slope, end, asked, record.kept_steps(), arrived)
+        results.states = replay(field, h0, slope, end, requested, record.kept_steps(), arrived)
     nfe = 6 * results.tried + (1 if config.first_step else 2)
     return Solution(times, results.states, nfe, results.tried - results.rejected, results.rejected, results.status)
 

@@ -48,11 +48,11 @@ def interpolate(state: Tensor, coefficients: Tensor, x: Tensor) -> Tensor:
 
 
 class StepRecord:
-    """Stores the steps tried and evaluates them into ``results``; ``asked (B, A)`` is the time left at inner times."""
+    """Stores the steps tried, evaluates them into ``results``; ``requested (B, A)`` is the time left at inner times."""
 
-    def __init__(self, arrays: Arrays, results: RowResults, asked: Tensor, keep_steps: bool = False) -> None:
-        self._arrays, self._results, self._asked = arrays, results, asked
-        self._dense = asked.shape[1] > 0 and not keep_steps
+    def __init__(self, arrays: Arrays, results: RowResults, requested: Tensor, keep_steps: bool = False) -> None:
+        self._arrays, self._results, self._requested = arrays, results, requested
+        self._dense = requested.shape[1] > 0 and not keep_steps
         self._kept: list[KeptSteps] | None = [] if keep_steps else None
         self._left: list[Array] = []  # (n,) each, before the step
         self._h: list[Array] = []  # (n,) each
@@ -92,18 +92,18 @@ class StepRecord:
 
     def kept_steps(self) -> KeptSteps:
         """All accepted steps, in the order of time."""
-        no_times = self._asked.new_empty(0)
+        no_times = self._requested.new_empty(0)
         kept = self._kept or [KeptSteps(self._results.tried[:0], no_times, no_times)]
         return KeptSteps(*(torch.cat([getattr(k, name) for k in kept]) for name in ("row", "left", "h")))
 
     def _fill(self, rows: Tensor, lefts: Tensor) -> None:
         """States at the requested times that accepted steps have passed."""
-        asked = self._asked.index_select(0, rows)  # (n, A)
+        requested = self._requested.index_select(0, rows)  # (n, A)
         # The step that passed a requested time is the first after which no more than that time is left.
-        step = torch.searchsorted(-lefts[1:].t().contiguous(), -asked)  # (n, A)
-        row, column = ((step < len(lefts) - 1) & (asked < lefts[0].unsqueeze(1))).nonzero(as_tuple=True)
+        step = torch.searchsorted(-lefts[1:].t().contiguous(), -requested)  # (n, A)
+        row, column = ((step < len(lefts) - 1) & (requested < lefts[0].unsqueeze(1))).nonzero(as_tuple=True)
         step = step[row, column]
-        x = (lefts[step, row] - asked[row, column]) / self._arrays.stack(self._h)[step, row]
+        x = (lefts[step, row] - requested[row, column]) / self._arrays.stack(self._h)[step, row]
         states = self._arrays.stack(self._state)  # (s, n, D)
         columns = states.shape[2]
         index = step * len(rows) + row
@@ -164,25 +164,27 @@ def _between(start: Tensor, stages: list[Tensor], x: Tensor) -> Tensor:
 
 
 def replay(
-    field: Field, h0: Tensor, slope: Tensor, end: Tensor, asked: Tensor, kept: KeptSteps, arrived: Tensor
+    field: Field, h0: Tensor, slope: Tensor, end: Tensor, requested: Tensor, kept: KeptSteps, arrived: Tensor
 ) -> Tensor:
     """States ``(A + 2, B, D)`` with a graph; ``slope`` is the field at the start, with its own graph.
 
-    ``asked (B, A)`` is the time left at the times between first and last; ``arrived (B,)``: rows that reached it.
+    ``requested (B, A)`` is the time left at the times between first and last; ``arrived (B,)``: rows that reached it.
     """
     plan = _schedule(kept, len(h0))
-    order, end, asked = plan.order, end[plan.order], asked[plan.order]
+    order, end, requested = plan.order, end[plan.order], requested[plan.order]
     state, slope = h0[order], slope[order]
-    table = _StateTable(h0, asked.shape[1] + 2)
+    table = _StateTable(h0, requested.shape[1] + 2)
     for j, (n, n_next) in enumerate(pairwise([*plan.sizes, 0])):
         if j == 0 or n < plan.sizes[j - 1]:
             part = take_rows(field, order[:n])
         left, h = plan.left[j, :n], plan.h[j, :n]
         start = state[:n]
         state, slope, stages = _step(part, end[:n] - left, h, start, slope[:n])
-        row, column = ((asked[:n] < left.unsqueeze(1)) & (asked[:n] >= (left - h).unsqueeze(1))).nonzero(as_tuple=True)
+        row, column = ((requested[:n] < left.unsqueeze(1)) & (requested[:n] >= (left - h).unsqueeze(1))).nonzero(
+            as_tuple=True
+        )
         if len(row):
-            x = (left[row] - asked[row, column]) / h[row]
+            x = (left[row] - requested[row, column]) / h[row]
             table.add(column + 1, order[row], _between(start[row], [stage[row] for stage in stages], x))
         last = torch.arange(n_next, n, device=order.device)
         last = last[arrived[order[last]]]

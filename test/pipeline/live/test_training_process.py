@@ -1,7 +1,9 @@
 """Trainings in a process of their own, on a real store: results, failures, one at a time, and the end."""
 
 import queue
+import sys
 import threading
+import time
 
 from tinymodel import fill_store, quick_task, walks
 
@@ -56,3 +58,20 @@ def test_after_close_no_training_begins_and_none_goes_on(tmp_path):
     assert not process.busy
     assert process.state.problem == ""  # it was ended on purpose
     assert not process.begin(task)
+
+
+def test_close_ends_a_training_by_sigterm(tmp_path, monkeypatch):
+    job = tmp_path / "endless"  # in place of Python: a job that ends on SIGTERM alone, with a code of its own
+    job.write_text(
+        '#!/bin/sh\ntrap \'exit 7\' TERM\necho \'{"event": "begin", "walks": 3}\'\nwhile :; do sleep 0.01; done\n'
+    )
+    job.chmod(0o700)
+    monkeypatch.setattr(sys, "executable", str(job))
+    process = TrainingProcess(lambda _: None)
+    assert process.begin(quick_task(tmp_path / "store", tmp_path / "model.pt"))
+    while process.state.walks != 3:  # the job runs and has set its trap
+        time.sleep(0.001)
+    running = process._process
+    process.close()
+    join_training()
+    assert running.returncode == 7

@@ -27,7 +27,7 @@ def test_a_walk_is_in_the_store_when_it_is_announced(tmp_path):
     saver, announced = save(tmp_path / "store", "map", walks(3))
     assert announced == [(w.walk_id, True) for w in walks(3)]
     assert (saver.saved, saver.duplicates, saver.problem) == (3, 0, "")
-    assert len(list(WalkStore.open(tmp_path / "store").placed_walks())) == 3
+    assert len(list(WalkStore.open(tmp_path / "store").aligned_walks())) == 3
 
 
 def test_the_same_recording_replayed_is_counted_and_not_stored_again(tmp_path):
