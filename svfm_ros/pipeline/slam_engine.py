@@ -1,6 +1,6 @@
 """Makes the engine that estimates poses: SLAM, or localisation in a given map."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -46,11 +46,11 @@ class Engines:
         kept, self._kept = self._kept, None
         return self.empty() if kept is None else self._resumed(_without_scans(kept, 1))
 
-    def again(self, before: Engine) -> tuple[Engine, bool]:
-        """A new engine for a recording that begins again, and whether it continues the map of ``before``."""
-        if self._keeps_map and isinstance(before, Slam) and len(before.state()):
-            return self._resumed(_without_scans(before.state(), 0)), True
-        return self.empty(), self._grid is not None
+    def again(self, before: Engine) -> tuple[Callable[[], Engine], bool]:
+        """What makes an engine for a recording that begins again, and whether it continues the map ``before`` has."""
+        if self._keeps_map and isinstance(before, Slam) and len(state := before.state()):
+            return lambda: self._resumed(_without_scans(state, 0)), True
+        return self.empty, self._grid is not None
 
     def moved(self, before: Engine, T_new_old: Pose2) -> Engine:
         """An engine that continues the map of ``before`` in another frame; it looks for the sensor at its last pose."""

@@ -6,6 +6,7 @@ again, and tracking starts over, on the current map if that is kept.
 """
 
 from collections import Counter, OrderedDict
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Protocol, runtime_checkable
 
@@ -74,8 +75,11 @@ class EngineMaker(Protocol):
     def first(self) -> Engine:
         """The first engine."""
 
-    def again(self, before: Engine) -> tuple[Engine, bool]:
-        """A new engine for a recording that begins again, and whether it continues the map of ``before``."""
+    def again(self, before: Engine) -> tuple[Callable[[], Engine], bool]:
+        """What makes an engine for a recording that begins again, and whether it continues the map ``before`` has now.
+
+        Making it reads the whole map, which takes long: only where it is needed.
+        """
 
     def empty(self) -> Engine:
         """An engine with an empty map."""
@@ -152,19 +156,18 @@ class Tracking:
 
     def _step_back(self, scan: Scan) -> tuple[SlamUpdate, bool, str]:
         """Handle the first scan after stamps went back: its update, whether the map is kept, and why."""
-        again, map_kept = self._engines.again(self.engine)
+        make_again, map_kept = self._engines.again(self.engine)  # without what this scan may add to the map
         update = self.engine.add_scan(scan)
         if update.match is not None:
-            again.finish()
             self.engine.forget_trajectory()
             last, T_odom_base = self._last, self._T_odom_base
             self._begin(self.engine)
             self._last, self._T_odom_base = last, T_odom_base
             return update, True, "the clock was set, the wearer is where they were"
         self.engine.finish()
-        self._begin(again)
+        self._begin(make_again())
         what = "looking for the wearer on the map" if map_kept else "starting over"
-        return again.add_scan(scan), map_kept, what
+        return self.engine.add_scan(scan), map_kept, what
 
     def trajectory(self) -> tuple[NDArray[np.int64], Array]:
         """Stamps ``(T,)`` and poses ``(T, 3)`` of the base, at their current estimate."""

@@ -8,7 +8,7 @@ a set of chains joined by loop closures. Relative poses are known within a piece
 The reference keyframe of a scan is the newest, a new one, or an old one in a known part of the map. A resident walks
 the same paths for months: where enough keyframes with a similar pose exist, no keyframe is added and the scan refers to
 one of them, so map and memory stop growing once the home is known. A scan that matches the map badly (a closed door, a
-moved chair) always becomes a keyframe.
+moved chair) becomes a keyframe as well, until there are several times as many.
 """
 
 import heapq
@@ -223,14 +223,15 @@ class Keyframes:
             self.pool, self.poses.copy(), self.walked_m.copy(), self.progress.copy(), self.variances.copy(), self.pieces
         )
 
-    def near(self, k: int, most: int, reach_m: float) -> Ints:
+    def near(self, k: int, most: int, reach_m: float, along_m: float | None = None) -> Ints:
         """Up to ``most`` keyframes nearest to k along links; those out of reach are skipped.
 
-        Links are followed as far as ``most`` keyframes at their usual distance go. Where keyframes are sparse they are
-        followed farther, as long as the steps between were certain: what is still in view then counts, and the heading
-        drifts less.
+        Links are followed for ``along_m``, else as far as ``most`` keyframes at their usual distance go. Where
+        keyframes are sparse they are followed farther, as long as the steps between were certain: what is still in view
+        then counts, and the heading drifts less.
         """
-        usual_m, sure_m2 = most * self._distance_m, self._variances[: len(self), 0]
+        usual_m = most * self._distance_m if along_m is None else along_m
+        sure_m2 = self._variances[: len(self), 0]
         centre, poses = self._poses[k, :2].copy(), self._poses
         found: list[int] = []
         done: set[int] = set()
@@ -270,7 +271,9 @@ _NEW_VIEW = 0.6  # with a smaller share of inliers a keyframe is added after a s
 _NEW_VIEW_M, _NEW_VIEW_RAD = 0.1, 0.15
 _BLUNT_M = 0.3  # the same with a larger standard deviation: the pose graph corrects only keyframes
 _FAMILIAR_RATIO = 0.85  # least share of inliers in a known part of the map
+_MOST_OF_CHANGED = 4  # times as many similar keyframes where a smaller share of the scan lies on the map
 _FAMILIAR_M, _FAMILIAR_RAD = 0.4, 0.5  # largest pose difference of keyframes that count as similar
+_LONGEST_STEP_M = 5.0  # between reference keyframe and scan, for the search of similar keyframes
 _AS_GOOD = 0.8  # largest distance to the reference, in keyframe distances
 _TIE_FLOOR = np.array([0.02, 0.02, 0.004])  # least standard deviations of a relocalisation: m, m, rad
 
@@ -284,17 +287,27 @@ def needs_keyframe(moved: Pose2, match: MatchResult, config: SlamConfig) -> bool
     return (match.inlier_ratio < _NEW_VIEW or is_blunt) and (distance_m >= _NEW_VIEW_M or turn_rad >= _NEW_VIEW_RAD)
 
 
-def familiar_keyframe(keyframes: Keyframes, near: Ints, match: MatchResult, config: SlamConfig) -> int | None:
-    """The nearest keyframe, if enough keyframes have a similar pose and the scan matches the map well; else None."""
-    if not config.familiar_views or match.inlier_ratio < _FAMILIAR_RATIO:
+def familiar_keyframe(keyframes: Keyframes, reference: int, match: MatchResult, config: SlamConfig) -> int | None:
+    """The nearest keyframe, if enough keyframes have a similar pose, several times as many where few points match.
+
+    Those of all earlier visits count that a loop closure joins to the reference. The nearest along links alone are
+    those of this visit once a home was crossed often: each visit would add keyframes for ever.
+    """
+    enough = config.familiar_views * (1 if match.inlier_ratio >= _FAMILIAR_RATIO else _MOST_OF_CHANGED)
+    if not enough:
         return None
-    off = geometry.relative(match.T_target_source.as_array(), keyframes.poses[near])  # (near, 3)
+    off = geometry.relative(match.T_target_source.as_array(), keyframes.poses)  # (K, 3)
     distances_m, turns_rad = np.hypot(off[:, 0], off[:, 1]), np.abs(off[:, 2])
     similar = (distances_m <= _FAMILIAR_M) & (turns_rad <= _FAMILIAR_RAD)
-    if np.count_nonzero(similar) < config.familiar_views:
+    if np.count_nonzero(similar) < enough:
         return None
-    gaps = np.maximum(distances_m / config.keyframe_distance_m, turns_rad / config.keyframe_turn_rad)
-    return int(near[np.argmin(gaps)]) if gaps.min() < _AS_GOOD else None
+    along_m = config.local_keyframes * config.keyframe_distance_m
+    joined = keyframes.near(reference, len(keyframes), _LONGEST_STEP_M, along_m)
+    joined = joined[similar[joined]]
+    if len(joined) < enough:
+        return None
+    gaps = np.maximum(distances_m / config.keyframe_distance_m, turns_rad / config.keyframe_turn_rad)[joined]
+    return int(joined[np.argmin(gaps)]) if gaps.min() < _AS_GOOD else None
 
 
 def relocalisation_constraint(keyframes: Keyframes, k: int, match: MatchResult) -> Constraint:

@@ -28,7 +28,7 @@ Counts = NDArray[np.int32]
 _MARGIN_CELLS = 64  # the grid grows in steps of this, so that it does so seldom
 _GONE_SCANS, _GONE_SHARE = 10, 0.5  # passes since the last echo: at least so many, and this share of all echoes
 _LEVER_M = 5.0  # a turn moves what is this far away
-_MOST_CELLS = 400_000_000  # limit of memory, should a pose be far off
+_MOST_CELLS = 50_000_000  # limit of memory (1 GB), should a pose be far off
 
 
 @dataclass(slots=True)
@@ -59,7 +59,8 @@ class MapRaster:
     def put_points(self, key: int, T_map_base: Pose2, points: Array | NDArray[np.float32]) -> None:
         """The same for echoes ``(N, 2)`` in the sensor's frame."""
         self.remove(key)
-        drawn = _Drawn(np.ascontiguousarray(points, dtype=np.float32), T_map_base.as_array())
+        near = points[np.hypot(points[:, 0], points[:, 1]) <= self.config.range_max_m]
+        drawn = _Drawn(np.ascontiguousarray(near, dtype=np.float32), T_map_base.as_array())
         if self._draw(key, drawn, 1):
             self._scans[key] = drawn
 

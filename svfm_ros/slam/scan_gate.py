@@ -2,10 +2,14 @@
 
 Scans that cannot be used are counted, with a reason. Scans are taken in the order they arrive, whatever their stamps: a
 stamp that repeats or goes back does not stop SLAM, the time since the last scan is then the usual one.
+
+A sensor sweeps the same angles in the same time. A scan that claims others is damaged: its echoes would match the map
+at a wrong pose and deform it. When several in a row claim the same, the sensor was exchanged or set anew.
 """
 
 import math
 from collections import Counter, deque
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,6 +21,9 @@ __all__ = ["ScanGate"]
 
 _LONG_GAP_S = 2.0
 _LONGEST_SWEEP_S = 10.0
+_SAME_RAD, _SAME_SWEEP_S, _SAME_RANGE = 0.1, 0.1, 1.5  # changes of angles, duration and greatest range in use
+_NEW_SHAPE_SCANS = 5  # in a row, after which another shape is believed
+_ANY_SHAPE_SCANS = 20  # so many more scans that differ than scans that do not: this sensor has no fixed shape
 _BREAK_S = 10.0  # the sensor may be elsewhere after a longer pause or step of the clock
 _BACK_S = 1.0  # and after a step back: perhaps a recording began again
 _DEFAULT_PERIOD_S = 0.1
@@ -35,6 +42,11 @@ class ScanGate:
         self._periods_s: deque[float] = deque(maxlen=_PERIODS)
         self._suspect = 0
         self._beams = 0
+        self._shape: _Shape | None = None
+        self._other: _Shape | None = None  # of the last scan, if it had another shape than those before
+        self._others = 0  # scans in a row that had it
+        self._unlike = 0  # scans with any other shape, less those with the same
+        self._has_shape = True
         self.elapsed_ns = 0
         """Time of the last scan that passed, on a clock that never goes back."""
         self.stepped = False
@@ -52,7 +64,8 @@ class ScanGate:
         gap_ns, clock_note = self._interval(scan.stamp_ns)
         self.elapsed_ns += gap_ns
         before, self._beams, self._last_ns = self._beams, len(scan.ranges), scan.stamp_ns
-        self._last_ranges = scan.ranges
+        self._last_ranges, self._shape, self._others = scan.ranges, _Shape.of(scan), 0
+        self._unlike = max(0, self._unlike - 1)
         if before not in (0, self._beams):
             self._counters["beam_count_changed"] += 1
             return f"beam count changed from {before} to {self._beams}"
@@ -92,4 +105,42 @@ class ScanGate:
         before = self._last_ranges
         if scan.stamp_ns == self._last_ns and before is not None and np.array_equal(ranges, before, equal_nan=True):
             return "doubles", "the same scan with the same stamp was taken before"
+        if self._has_other_shape(_Shape.of(scan)):
+            return "malformed", "the angles or times of the beams are not those of the scans before: it may be damaged"
         return "", ""
+
+    def _has_other_shape(self, shape: "_Shape") -> bool:
+        """Whether the scan differs from those before, until enough scans in a row differ in the same way."""
+        if self._shape is None or not self._has_shape or shape.is_like(self._shape):
+            return False
+        same = self._other is not None and shape.is_like(self._other)
+        self._other, self._others, self._unlike = shape, self._others + 1 if same else 1, self._unlike + 1
+        self._has_shape = self._unlike < _ANY_SHAPE_SCANS
+        return self._has_shape and self._others < _NEW_SHAPE_SCANS
+
+
+@dataclass(frozen=True, slots=True)
+class _Shape:
+    """What stays the same from scan to scan of a sensor; the number of beams may vary."""
+
+    angle_min: float
+    field_of_view: float  # rad
+    sweep_s: float
+    range_max: float
+
+    @classmethod
+    def of(cls, scan: Scan) -> "_Shape":
+        """The shape of a scan."""
+        beams = len(scan.ranges)
+        return cls(scan.angle_min, scan.angle_step * beams, scan.time_increment_s * beams, scan.range_max)
+
+    def is_like(self, other: "_Shape") -> bool:
+        """Whether both may come from the same sensor."""
+        sweep_s = max(_SAME_SWEEP_S, 0.5 * abs(other.sweep_s))
+        return (
+            abs(self.angle_min - other.angle_min) <= _SAME_RAD
+            and abs(self.field_of_view - other.field_of_view) <= _SAME_RAD
+            and abs(self.sweep_s - other.sweep_s) <= sweep_s
+            and other.range_max <= _SAME_RANGE * self.range_max
+            and self.range_max <= _SAME_RANGE * other.range_max
+        )

@@ -211,7 +211,7 @@ class Slam:
         self.counters["placed"] += 1
         pose = match.T_target_source
         if needs_keyframe(self._from_reference(pose), match, self.config):
-            familiar = familiar_keyframe(self._keyframes, self._near, match, self.config)
+            familiar = familiar_keyframe(self._keyframes, self._reference, match, self.config)
             if familiar is None:
                 self._place_keyframe(scan, cloud, pose.as_array(), match)
                 return True

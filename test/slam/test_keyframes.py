@@ -53,6 +53,13 @@ def test_the_map_of_a_known_flat_stops_growing(known: Walked) -> None:
     assert known.grown(OFTEN - 3, OFTEN) <= 0.1 * always.grown(OFTEN - 3, OFTEN)
 
 
+def test_the_map_stops_growing_where_the_local_map_holds_only_part_of_the_visits() -> None:
+    """Keyframes of earlier visits count as well, though those of this visit are nearer along the path."""
+    seen = walked(replace(CONFIG, local_keyframes=16), ROUNDS)
+    assert seen.grown(0, 1) > 30
+    assert seen.grown(OFTEN - 3, OFTEN) <= 0.2 * seen.grown(0, 1)
+
+
 def test_every_scan_has_its_place_all_the_same(known: Walked) -> None:
     track = known.slam.trajectory()
     assert len(track) == len(THEN_OUT)
@@ -88,6 +95,18 @@ def test_what_has_changed_is_worth_a_keyframe(known: Walked, tmp_path: Path) -> 
             slam.add_scan(scan)
         grown[name] = slam.counters["keyframes"]
     assert grown["changed"] >= grown["as it was"] + 4
+
+
+def test_a_scan_that_never_matches_well_does_not_add_keyframes_for_ever(known: Walked) -> None:
+    """Each scan sees something new in front of a third of its beams, at the same places over and over."""
+    slam, rng, grown = Slam(replace(CONFIG, familiar_views=1)), np.random.default_rng(0), []
+    for scan in scans_along(FLAT, walk(*((ROUND[0], ROUND[1]) * 10))):
+        ranges = scan.ranges.copy()
+        ranges[rng.random(len(ranges)) < 0.35] *= np.float32(0.7)
+        slam.add_scan(replace(scan, ranges=ranges))
+        grown.append(slam.counters["keyframes"])
+    assert grown[len(grown) // 2] > 20
+    assert grown[-1] - grown[len(grown) // 2] <= 0.3 * grown[len(grown) // 2]
 
 
 def test_a_relocalised_keyframe_is_constrained_to_the_nearest_one_of_the_old_map() -> None:

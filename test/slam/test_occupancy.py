@@ -149,3 +149,12 @@ def test_a_pose_gone_astray_does_not_take_all_memory() -> None:
     raster.put(2, Pose2(float("nan"), 0.0, 0.0), scan_at(Pose2()))
     assert raster.grid().prob.shape == shape
     assert len(raster) == 1
+
+
+def test_echoes_beyond_the_greatest_range_are_not_drawn() -> None:
+    """One damaged echo a kilometre away would make a grid of gigabytes."""
+    raster = MapRaster(RasterConfig(range_max_m=10.0))
+    raster.put_points(0, Pose2(), np.array([[2.0, 0.0], [800.0, 600.0]]))
+    raster.put_points(1, Pose2(), np.array([[800.0, 600.0]]))
+    grid = raster.grid()
+    assert max(grid.prob.shape) * grid.resolution_m < 3.0

@@ -1,5 +1,6 @@
 """Scans that are no use: counted, explained, never an exception, and the map stays whole."""
 
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import replace
 
@@ -9,6 +10,7 @@ from flats import FLAT, scan_at, scans_along, walk
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from svfm_ros.slam.scan_gate import ScanGate
 from svfm_ros.slam.slam import Slam
 from svfm_ros.slam.trajectory_metrics import absolute_error
 from svfm_ros.types import Scan
@@ -29,13 +31,17 @@ USELESS: dict[str, tuple[Callable[[Scan], Scan], str]] = {
     "too near": (lambda s: ranges_of(s, np.full(360, 0.01)), "few_echoes"),
     "negative": (lambda s: ranges_of(s, np.full(360, -1.0)), "few_echoes"),
     "no beams": (lambda s: ranges_of(s, np.empty(0)), "empty"),
-    "one beam": (lambda s: ranges_of(s, np.ones(1)), "few_echoes"),
+    "one beam": (lambda s: ranges_of(s, np.ones(1)), "malformed"),
     "a table": (lambda s: ranges_of(s, np.ones((2, 180))), "empty"),
     "no beam times": (lambda s: replace(s, time_increment_s=float("nan")), "malformed"),
     "a sweep of years": (lambda s: replace(s, time_increment_s=1e9), "malformed"),
     "no greatest range": (lambda s: replace(s, range_max=float("nan")), "malformed"),
     "no angles": (lambda s: replace(s, angle_step=float("nan")), "malformed"),
     "the last scan again": (lambda _: SCANS[19], "doubles"),
+    "turned": (lambda s: replace(s, angle_min=s.angle_min + 0.5), "malformed"),
+    "stretched": (lambda s: replace(s, angle_step=1.1 * s.angle_step), "malformed"),
+    "a long sweep": (lambda s: replace(s, time_increment_s=0.02), "malformed"),
+    "another greatest range": (lambda s: replace(s, range_max=4.0 * s.range_max), "malformed"),
 }
 
 
@@ -58,6 +64,30 @@ def test_useless_scans_are_counted_and_leave_no_trace(what: str) -> None:
     slam.finish()
     truth = np.delete(WAY, 20, axis=0)
     assert absolute_error(slam.trajectory().poses, truth).worst_m < 0.05
+
+
+def test_another_sensor_is_believed_after_a_few_scans() -> None:
+    """It sees the same walls with its first beam pointing elsewhere."""
+    slam = Slam()
+    turned = [replace(s, ranges=np.roll(s.ranges, 90), angle_min=s.angle_min - 90 * s.angle_step) for s in SCANS[20:]]
+    updates = [slam.add_scan(s) for s in [*SCANS[:20], *turned]]
+    assert slam.counters["malformed"] == 4
+    assert all(u.match is not None for u in updates[24:])
+    truth = np.delete(WAY, [20, 21, 22, 23], axis=0)
+    assert absolute_error(slam.trajectory().poses, truth).worst_m < 0.05
+
+
+def test_a_sensor_whose_sweeps_differ_is_used_after_a_while() -> None:
+    """Some drivers publish what part of a turn there is: no two scans begin at the same angle."""
+    gate = ScanGate(Counter())
+    faults = []
+    for k in range(60):
+        scan = replace(SCANS[k % 20], stamp_ns=k, angle_min=0.3 * (k % 7))
+        faults.append(gate.fault(scan))
+        if not faults[-1]:
+            gate.passed(scan)
+    assert any(faults)
+    assert not any(faults[40:])
 
 
 def test_a_scan_with_many_holes_is_used_as_it_is() -> None:
