@@ -70,7 +70,7 @@ def seen(page: str, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     (folder / "page.html").write_text(page.replace("</body>", _LOOK + "</body>"))
     flags = ["--headless", "--no-sandbox", "--disable-gpu", "--virtual-time-budget=5000", "--window-size=1300,900"]
     command = [str(BROWSER), *flags, f"--user-data-dir={folder}/me", "--dump-dom", (folder / "page.html").as_uri()]
-    dumped = subprocess.run(command, capture_output=True, text=True, timeout=120, check=True).stdout
+    dumped = subprocess.run(command, capture_output=True, text=True, timeout=400, check=True).stdout
     found = re.search(r'<pre id="found">([\w+/=]+)</pre>', dumped)
     assert found is not None, "the page's script did not come to its end"
     return dict(json.loads(base64.b64decode(found[1])))

@@ -95,7 +95,7 @@ def test_the_run_after_a_killed_driver_does_what_is_left(homes: Path, tmp_path: 
     below = psutil.Process(driver.pid).children(recursive=True)
     driver.send_signal(signal.SIGKILL)
     driver.wait()
-    psutil.wait_procs(below, timeout=60)
+    psutil.wait_procs(below, timeout=400)
     last.become(homes / "home0.csv")
     last.let_go()
     done = subprocess.run(command, stdout=subprocess.PIPE, check=True)

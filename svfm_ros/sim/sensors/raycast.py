@@ -180,7 +180,8 @@ def _meet(edges, spans, outlines, m, ray, best):  # type: ignore[no-untyped-def]
 def _cast_one(ray, limit, edges, spans, outlines, origin, shape, starts, members):  # type: ignore[no-untyped-def]
     """Walk along the cells of the grid until something is met; ``limit`` is where floor or ceiling end the ray."""
     best, sine = limit, 1.0
-    ox, oy, dx, dy = ray[0], ray[1], ray[2], ray[3]
+    ox, oy, dx, dy, z, slope = ray
+    low, high = min(z, z + slope * limit), max(z, z + slope * limit)  # heights that the ray passes
     column = int(np.floor((ox - origin[0]) / _CELL_M))
     row = int(np.floor((oy - origin[1]) / _CELL_M))
     if column < 0 or row < 0 or column >= shape[0] or row >= shape[1]:  # from outside: look at everything
@@ -200,6 +201,8 @@ def _cast_one(ray, limit, edges, spans, outlines, origin, shape, starts, members
         cell = row * shape[0] + column
         for k in range(starts[cell], starts[cell + 1]):
             m = members[k]
+            if spans[m, 1] < low or spans[m, 0] > high:
+                continue
             t, s = _meet(edges, spans, outlines, m, ray, best)
             if t < best:
                 best, sine = t, s
