@@ -11,7 +11,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from svfm_ros.atomic_files import make_folder, write_whole
+from svfm_ros.atomic_files import write_whole, writing
 from svfm_ros.clock import NS_PER_S, parse_hour, parse_local_time, zone
 from svfm_ros.errors import UsageError
 
@@ -183,11 +183,8 @@ class Model:
         """Write the model as one file for ``load_model``, ``svfm forecast`` and the live node."""
         from svfm_ros.forecasting.model_file import save_walk_model
 
-        try:
-            make_folder(Path(path).absolute().parent)
+        with writing(Path(path)):
             save_walk_model(Path(path), self.file)
-        except OSError as error:
-            raise UsageError(f"cannot write {path}: {error.strerror}") from error
 
 
 def train(
@@ -262,7 +259,8 @@ def write_report(
     from svfm_ros.report import gather, render
 
     content = gather(model.forecaster, walks, _as_map(map))
-    write_whole(Path(path), render(content).encode())
+    with writing(Path(path)):
+        write_whole(Path(path), render(content).encode())
 
 
 def read_scans(path: Path | str, topic: str | None = None) -> "ScanSource":

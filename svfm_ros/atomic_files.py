@@ -11,8 +11,8 @@ import os
 import stat
 import time
 import uuid
-from collections.abc import Iterable
-from contextlib import suppress
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -188,6 +188,16 @@ def read_yaml(path: Path, what: str) -> Any:
 def _kind(mode: int) -> str:
     kinds = {stat.S_IFDIR: "a folder", stat.S_IFIFO: "a pipe", stat.S_IFSOCK: "a socket"}
     return kinds.get(stat.S_IFMT(mode), "a device")
+
+
+@contextmanager
+def writing(path: Path) -> Iterator[None]:
+    """Make the folder of an output; within the block, an error of the disk becomes a sentence with its path."""
+    try:
+        make_folder(Path(path).absolute().parent)
+        yield
+    except OSError as error:
+        raise UsageError(f"cannot write {path}: {error.strerror}") from error
 
 
 def make_folder(path: Path) -> None:

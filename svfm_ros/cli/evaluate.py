@@ -22,6 +22,7 @@ from dataclasses import fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from svfm_ros.atomic_files import writing
 from svfm_ros.cli.output import add_json_argument, check_picture, print_json, print_refused, print_table, seed
 from svfm_ros.errors import DataError, UsageError
 from svfm_ros.pipeline.model_input import forecaster_of
@@ -130,10 +131,8 @@ def _given(args: argparse.Namespace) -> WalkInput:
 def _draw(path: Path, levels: "NDArray[np.float64]", title: str) -> None:
     from svfm_ros.figures.forecast_figure import draw_calibration
 
-    try:
+    with writing(path):
         draw_calibration(path, levels, title)
-    except OSError as error:
-        raise UsageError(f"cannot write {path}: {error.strerror}") from error
 
 
 _FEW_WALKS = 10

@@ -24,6 +24,7 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from svfm_ros.atomic_files import writing
 from svfm_ros.cli.output import check_picture, print_table, seed
 from svfm_ros.errors import DataError, UsageError
 from svfm_ros.pipeline.model_input import open_forecaster
@@ -185,8 +186,6 @@ def _draw(
 ) -> None:
     from svfm_ros.figures.forecast_figure import draw_forecasts
 
-    try:
+    with writing(path):
         draw_forecasts(path, grid, found, forecaster.places, titles)
-    except OSError as error:
-        raise UsageError(f"cannot write {path}: {error.strerror}") from error
     print(f"{path}: {'the forecast' if len(found) == 1 else 'both forecasts'} drawn")

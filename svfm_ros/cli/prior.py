@@ -13,7 +13,7 @@ import argparse
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from svfm_ros.atomic_files import check_output, make_folder
+from svfm_ros.atomic_files import check_output, writing
 from svfm_ros.cli.output import add_json_argument, print_json, print_table
 from svfm_ros.errors import DataError, UsageError
 from svfm_ros.progress import progress
@@ -54,11 +54,8 @@ def run(args: argparse.Namespace) -> int:
     if total is None:
         raise DataError(f"expected a home to learn from, got none: {refused[0]['reason']}")
     prior = population_prior(total)
-    try:
-        make_folder(args.out.absolute().parent)
+    with writing(args.out):
         prior.save(args.out)
-    except OSError as error:
-        raise UsageError(f"cannot write {args.out}: {error.strerror}") from error
     figures = {"prior": str(args.out), "homes": total.homes, "numbers": sorted(prior.numbers), "refused": refused}
     if args.json:
         print_json(figures)

@@ -14,7 +14,7 @@ import argparse
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from svfm_ros.atomic_files import check_output, make_folder, write_whole
+from svfm_ros.atomic_files import check_output, write_whole, writing
 from svfm_ros.cli.output import say
 from svfm_ros.errors import DataError, UsageError
 from svfm_ros.pipeline.model_input import open_forecaster
@@ -63,11 +63,8 @@ def run(args: argparse.Namespace) -> int:
             others=given.others,
         )
     page = render(content)
-    try:
-        make_folder(args.out.absolute().parent)
+    with writing(args.out):
         write_whole(args.out, page.encode())
-    except OSError as error:
-        raise UsageError(f"cannot write {args.out}: {error.strerror}") from error
     say(f"{args.out}: {len(given.walks)} walks, {len(page) / 1e6:.1f} MB")
     return 0
 

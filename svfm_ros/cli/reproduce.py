@@ -5,17 +5,15 @@ not apply to its results.
 """
 
 import argparse
-import json
-import sys
 import time
-from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from svfm_ros.atomic_files import check_output_folder
-from svfm_ros.cli.output import add_json_argument, exit_code, print_table
+from svfm_ros.cli.output import add_json_argument, exit_code, print_json, print_table
 from svfm_ros.errors import UsageError
 from svfm_ros.progress import progress
+from svfm_ros.targets import Check
 
 if TYPE_CHECKING:
     from svfm_ros.experiments.experiment import Experiment, ExperimentResult
@@ -42,20 +40,18 @@ def run(args: argparse.Namespace) -> int:
             print(f"{experiment.name:16}{experiment.shows}")
         return 0
     check_output_folder(args.out, _ROOM_BYTES)
-    results: list[ExperimentResult] = []
+    checks: list[Check] = []
     payload: dict[str, Any] = {}
     for experiment in chosen:
         began = time.perf_counter()
         result = _run_one(experiment, args.quick)
         files = _save(result, args.out)
-        results.append(result)
+        checks += result.checks
         payload[result.name] = _as_payload(result, time.perf_counter() - began, files)
         if not args.json:
             _print(result, files, args.quick)
-    checks = [c for r in results for c in r.checks]
     if args.json:
-        json.dump({"checks": [asdict(c) for c in checks], "quick": args.quick, **payload}, sys.stdout, indent=2)
-        sys.stdout.write("\n")
+        print_json({"quick": args.quick, **payload}, checks)
     return 0 if args.quick else exit_code(checks)
 
 
@@ -87,17 +83,12 @@ def _save(result: "ExperimentResult", out: Path) -> list[str]:
 def _as_payload(result: "ExperimentResult", took_s: float, files: list[str]) -> dict[str, Any]:
     return {
         "title": result.title,
-        "columns": list(result.columns),
-        "rows": [[_plain(v) for v in row] for row in result.rows],
-        "notes": list(result.notes),
+        "columns": result.columns,
+        "rows": result.rows,
+        "notes": result.notes,
         "took_s": round(took_s, 1),
         "files": files,
     }
-
-
-def _plain(value: Any) -> Any:
-    """Numpy scalars as Python's own."""
-    return value.item() if hasattr(value, "item") else value
 
 
 def _print(result: "ExperimentResult", files: list[str], quick: bool) -> None:

@@ -22,7 +22,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from svfm_ros.atomic_files import check_output_folder, make_folder, write_whole
+from svfm_ros.atomic_files import check_output_folder, write_whole, writing
 from svfm_ros.cli.output import add_json_argument, print_json, print_table
 from svfm_ros.errors import DataError, UsageError, printable
 from svfm_ros.progress import progress
@@ -163,15 +163,12 @@ def _write(folder: Path, done: "SlamRun", grid: "OccupancyGrid", summary: dict[s
     from svfm_ros.mapio import save_map
     from svfm_ros.slam.trajectory import save_tum
 
-    try:
-        make_folder(folder)
+    with writing(folder / "summary.json"):
         save_tum(folder / "trajectory.tum", done.trajectory.stamps_ns, done.trajectory.poses)
         if summary["map"] is None:
             save_map(grid, folder / "map.yaml")
         draw_map(folder / "map.png", grid, done.trajectory.poses, done.loops, Path(summary["input"]).name)
         write_whole(folder / "summary.json", (json.dumps(summary, indent=2) + "\n").encode())
-    except OSError as error:
-        raise UsageError(f"cannot write to {folder}: {error.strerror}") from error
 
 
 def _report(args: argparse.Namespace, source: "ScanSource", summary: dict[str, Any]) -> None:
@@ -183,7 +180,7 @@ def _report(args: argparse.Namespace, source: "ScanSource", summary: dict[str, A
     left_out = ", ".join(f"{n} {reason}" for reason, n in summary["scans_left_out"].items()) or "none"
     ms, size = summary["scan_ms"], summary["map_m"]
     rows = [
-        ("scans placed", f"{summary['scans_placed']} of {summary['scans']}"),
+        ("scans with a pose", f"{summary['scans_placed']} of {summary['scans']}"),
         ("left out", left_out),
         ("recording", f"{summary['covered_s']:.1f} s, {summary['path_m']:.1f} m walked"),
         ("map", f"{size[0]:.1f} x {size[1]:.1f} m"),

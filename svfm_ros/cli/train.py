@@ -21,7 +21,7 @@ import argparse
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from svfm_ros.atomic_files import check_output, check_output_folder, make_folder
+from svfm_ros.atomic_files import check_output, check_output_folder, writing
 from svfm_ros.cli.output import add_json_argument, print_json, print_refused, print_table, seed
 from svfm_ros.errors import DataError, UsageError
 from svfm_ros.pipeline.walk_input import (
@@ -80,11 +80,8 @@ def run(args: argparse.Namespace) -> int:
     given = _given(args)
     old = _old_model(args, given)
     learned = _learn(args, given, old)
-    try:
-        make_folder(args.out.absolute().parent)
+    with writing(args.out):
         save_walk_model(args.out, learned.file)
-    except OSError as error:
-        raise UsageError(f"cannot write {args.out}: {error.strerror}") from error
     _report(args, _figures(given, learned, old))
     return 0
 
