@@ -25,7 +25,7 @@ from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from svfm_ros.atomic_files import check_output, check_output_folder, make_folder
+from svfm_ros.atomic_files import check_output, check_output_folder, make_folder, writing
 from svfm_ros.cli.output import add_json_argument, print_json, print_table, seed
 from svfm_ros.errors import UsageError
 from svfm_ros.progress import progress
@@ -245,11 +245,12 @@ def _export(args: argparse.Namespace, house: "House", config: "SimConfig") -> No
         x, y = config.recording.origin_x_m, config.recording.origin_y_m
         save_map(replace(grid, T_map_grid=Pose2(x, y, 0.0) @ grid.T_map_grid), args.export_map)
     if args.export_places:
-        from svfm_ros.sim.sim_recording import write_places
+        from svfm_ros.types import Places
+        from svfm_ros.walks.places import save_places
 
         x, y = config.recording.origin_x_m, config.recording.origin_y_m
-        places = [replace(p, x=p.x + x, y=p.y + y) for p in house.places]
-        write_places(places, house.name, args.export_places)
+        with writing(args.export_places):
+            save_places(Places(tuple(replace(p, x=p.x + x, y=p.y + y) for p in house.places)), args.export_places)
     if args.export_house:
         from svfm_ros.sim.random_house import write_drawing
 

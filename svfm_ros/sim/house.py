@@ -55,6 +55,17 @@ class Solid:
         """Edges ``(V, 4)``: x0, y0, x1, y1."""
         return np.concatenate([self.outline, np.roll(self.outline, -1, axis=0)], axis=1)
 
+    @property
+    def counter_clockwise(self) -> Array:
+        """The outline with its corners in counter-clockwise order."""
+        return self.outline if self.signed_area_m2 >= 0.0 else self.outline[::-1].copy()
+
+    @property
+    def signed_area_m2(self) -> float:
+        """Area of the outline; negative where its corners are in clockwise order."""
+        x, y = self.outline.T
+        return 0.5 * float(np.sum(x * np.roll(y, -1) - np.roll(x, -1) * y))
+
 
 @dataclass(frozen=True, slots=True)
 class House:

@@ -112,9 +112,7 @@ def _cross(a: Array, b: Array) -> float:
 def _shifted(piece: Solid, house: House, path_xy: Array, config: HouseholdConfig, rng: np.random.Generator) -> Solid:
     """Small furniture that stands on the floor, moved a little."""
     step = config.furniture_m * rng.standard_normal(2)
-    x, y = piece.outline.T
-    area = 0.5 * abs(float(np.sum(x * np.roll(y, -1) - np.roll(x, -1) * y)))
-    if piece.kind != "furniture" or area > _SMALL_M2 or piece.bottom_m > 0.0:
+    if piece.kind != "furniture" or abs(piece.signed_area_m2) > _SMALL_M2 or piece.bottom_m > 0.0:
         return piece
     moved = replace(piece, outline=piece.outline + step)
     return moved if contains(house.rooms, moved.outline).all() and _is_clear(moved, path_xy) else piece
@@ -149,10 +147,7 @@ def glazing(house: House, config: HouseholdConfig) -> tuple[Pane, ...]:
 
 def _faces(wall: Solid) -> list[tuple[Array, Array]]:
     """The long sides of a wall that leave room for a pane, with the wall on their left."""
-    o = wall.outline
-    x, y = o.T
-    if float(np.sum(x * np.roll(y, -1) - np.roll(x, -1) * y)) < 0.0:
-        o = o[::-1]
+    o = wall.counter_clockwise
     pairs = zip(o, np.roll(o, -1, axis=0), strict=True)
     return [(a, b) for a, b in pairs if np.hypot(*(b - a)) > _PANE_M[0] + 0.2]
 

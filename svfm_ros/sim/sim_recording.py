@@ -1,6 +1,6 @@
 """From walks to files: bags of what the worn sensors measure, and the truth as CSV and YAML."""
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from heapq import merge
 from pathlib import Path
@@ -20,23 +20,15 @@ from svfm_ros.sim.trips import LabelledWalk
 from svfm_ros.sim.walker import route_book
 from svfm_ros.sim.wearer_motion import BodySway, Motion, motion_of
 from svfm_ros.sources.bag_writer import BagWriter, Storage
-from svfm_ros.types import ImuReading, OdometryReading, Place, Scan, Walk
+from svfm_ros.types import ImuReading, OdometryReading, Scan, Walk
 
 __all__ = [
     "Recorder",
     "Recording",
     "TruePose",
     "write_labels_csv",
-    "write_places",
     "write_walks_csv",
 ]
-
-
-_PLACES_HEAD = """\
-# Where people go in the house {name!r}: metres, in the frame of its map. `svfm simulate --export-places` wrote this
-# from the drawing of the house; change it as you like. Who stops within the radius of a place has arrived there.
-places:
-"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -182,7 +174,7 @@ def write_walks_csv(walks: Sequence[LabelledWalk], path: Path) -> int:
         x, y = walk.xy.T.tolist()
         cells = zip(seconds, rest, x, y, strict=True)
         rows += [f"{walk.walk_id},{s}.{us:06d},{a:.4f},{b:.4f}" for s, us, a, b in cells]
-    _write(path, "\n".join(rows) + "\n")
+    _write(path, rows)
     return len(rows) - 1
 
 
@@ -192,19 +184,9 @@ def write_labels_csv(walks: Sequence[LabelledWalk], path: Path) -> None:
     for labelled in walks:
         begin, end = (f"{int(s) / NS_PER_S:.3f}" for s in labelled.walk.stamps_ns[[0, -1]])
         rows.append(f"{labelled.walk.walk_id},{labelled.origin},{labelled.destination},{begin},{end}")
-    _write(path, "\n".join(rows) + "\n")
+    _write(path, rows)
 
 
-def write_places(places: Iterable[Place], house: str, path: Path) -> None:
-    """The places of a house as ``config/places.yaml`` has them."""
-    lines = [
-        f'  - {{name: {p.name}, x: {p.x:.12g}, y: {p.y:.12g}, radius: {p.radius_m:g}, colour: "{p.colour}"}}\n'
-        for p in places
-    ]
-    _write(path, _PLACES_HEAD.format(name=house) + "".join(lines))
-
-
-def _write(path: Path, text: str) -> None:
-    path = Path(path)
-    atomic_files.make_folder(path.absolute().parent)
-    atomic_files.write_whole(path, text.encode())
+def _write(path: Path, rows: Sequence[str]) -> None:
+    with atomic_files.writing(path):
+        atomic_files.write_whole(path, ("\n".join(rows) + "\n").encode())

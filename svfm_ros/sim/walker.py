@@ -3,7 +3,7 @@
 All are ground truth in the frame ``map``; the same house, config and seed give the same walks.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -51,7 +51,6 @@ def simulate_protocol(
     config: WalkerConfig | None = None,
     seed: int = 0,
     repeats: int = 10,
-    origin: str = ANCHOR,
     targets: Sequence[str] | None = None,
     habits: HabitConfig | None = None,
     book: RouteBook | None = None,
@@ -63,15 +62,15 @@ def simulate_protocol(
     """
     config, habits = config or WalkerConfig(), habits or HabitConfig()
     book = book or route_book(house, config)
-    targets = tuple(targets or (n for n in house.places.names if n != origin))
+    targets = tuple(targets or (n for n in house.places.names if n != ANCHOR))
     rng = np.random.default_rng([seed, 1])
     order = [targets[k] for k in rng.permutation(np.repeat(np.arange(len(targets)), repeats))]
     first = parse_local_time(f"{habits.first_day}T{_PROTOCOL_HOUR_H:02d}:00", habits.time_zone)
     limits = (config.shortest_s, config.longest_s)
     if and_back:
-        stops = [origin, *(name for target in order for name in (target, origin))]
+        stops = [ANCHOR, *(name for target in order for name in (target, ANCHOR))]
         return after_each_other(walk_all(book, tour(book, stops, first, rng), config, rng, limits))
-    trips = [Trip(origin, name, first + i * _PROTOCOL_GAP_NS) for i, name in enumerate(order)]
+    trips = [Trip(ANCHOR, name, first + i * _PROTOCOL_GAP_NS) for i, name in enumerate(order)]
     return walk_all(book, trips, config, rng, limits)
 
 
@@ -99,25 +98,21 @@ def simulate_habit(
     config: WalkerConfig | None = None,
     seed: int = 0,
     count: int = 160,
-    origin: str = ANCHOR,
     habits: HabitConfig | None = None,
-    hours: tuple[float, float] = (0.0, 24.0),
-    shares: Mapping[str, float] | None = None,
     book: RouteBook | None = None,
 ) -> list[LabelledWalk]:
-    """``count`` walks from one place, about 20 a day, at any time between two hours of the day.
+    """``count`` walks from the couch, about 20 a day, at any hour, which decides where they go (``habits``).
 
-    The hour decides where they go, as ``habits`` say; ``shares`` (place to probability) overrides that. Walks are in
-    order of time and last 5 to 10 s like those of the protocol.
+    They are in order of time and last 5 to 10 s like those of the protocol.
     """
     config, habits = config or WalkerConfig(), habits or HabitConfig()
     rng = np.random.default_rng([seed, 2])
-    starts = _starts_within(count, hours, habits, rng)
+    starts = _starts(count, habits, rng)
     clock = hours_of_day(starts, habits.time_zone)
     names = house.places.names
-    table = np.stack([_leaving(house, habits, origin, float(h), shares) for h in clock]) if count else np.empty((0, 1))
+    table = np.stack([_leaving(house, habits, float(h)) for h in clock]) if count else np.empty((0, 1))
     chosen = (rng.uniform(size=(count, 1)) > np.cumsum(table, axis=1)).sum(axis=1)
-    trips = [Trip(origin, names[int(k)], int(t)) for k, t in zip(chosen, starts, strict=True)]
+    trips = [Trip(ANCHOR, names[int(k)], int(t)) for k, t in zip(chosen, starts, strict=True)]
     return walk_all(book or route_book(house, config), trips, config, rng, (config.shortest_s, config.longest_s))
 
 
@@ -128,7 +123,6 @@ def simulate_days(
     days: float = 1.0,
     habits: HabitConfig | None = None,
     start_hour: float = 8.0,
-    origin: str = ANCHOR,
     book: RouteBook | None = None,
 ) -> list[LabelledWalk]:
     """Free living: walk, stay, walk on from there, for ``days`` (or a part of one) from an hour of the first day on."""
@@ -136,8 +130,8 @@ def simulate_days(
     book = book or route_book(house, config)
     rng = np.random.default_rng([seed, 3])
     span_ns = span_of_days(habits, days, start_hour)
-    visits = _visits(house, habits, origin, span_ns, rng)
-    spots = exact_spots(book, [origin, *(v.destination for v in visits)], rng)
+    visits = _visits(house, habits, span_ns, rng)
+    spots = exact_spots(book, [ANCHOR, *(v.destination for v in visits)], rng)
     trips = [Trip(v.origin, v.destination, v.start_ns, spots[i], spots[i + 1]) for i, v in enumerate(visits)]
     walks = after_each_other(walk_all(book, trips, config, rng, None))
     return [w for w in walks if w.walk.stamps_ns[-1] <= span_ns[1]]
@@ -151,41 +145,25 @@ def span_of_days(habits: HabitConfig, days: float, start_hour: float = 8.0) -> t
     return begin, begin + round(days * _DAY_S * NS_PER_S)
 
 
-def _starts_within(
-    count: int, hours: tuple[float, float], habits: HabitConfig, rng: np.random.Generator
-) -> NDArray[np.int64]:
-    """Unix times in order, spread over days and over the given hours."""
-    low, high = hours
-    if not 0.0 <= low < high <= 24.0:
-        raise UsageError(f"expected hours with 0 <= from < to <= 24, got {low} to {high}")
+def _starts(count: int, habits: HabitConfig, rng: np.random.Generator) -> NDArray[np.int64]:
+    """Unix times in order, at any hour of the days."""
     midnight = parse_local_time(f"{habits.first_day}T00:00", habits.time_zone)
     day = rng.integers(max(1, count // 20), size=count)
-    seconds = day * _DAY_S + rng.uniform(low, high, size=count) * 3600.0
+    seconds = day * _DAY_S + rng.uniform(0.0, 24.0, size=count) * 3600.0
     return np.sort(midnight + np.rint(seconds * 1e3).astype(np.int64) * 1_000_000)
 
 
-def _leaving(house: House, habits: HabitConfig, origin: str, hour: float, shares: Mapping[str, float] | None) -> Array:
-    """Shares of the places other than the origin."""
-    names = house.places.names
-    if shares is not None:
-        unknown = [n for n in shares if n not in names]
-        if unknown:
-            raise DataError(f"{house.name}: expected shares of {', '.join(names)}, got {unknown[0]!r}")
-        table = np.array([float(shares.get(n, 0.0)) for n in names])
-    else:
-        table = next_place_shares(house, habits, origin, hour)
-    table[names.index(origin)] = 0.0
-    if not table.sum() > 0.0:
-        raise DataError(f"expected somewhere to go from {origin!r} at {hour:.1f} h, got no share above 0")
-    return np.asarray(table / table.sum())
+def _leaving(house: House, habits: HabitConfig, hour: float) -> Array:
+    """Shares of the places other than the couch."""
+    shares = next_place_shares(house, habits, ANCHOR, hour)
+    shares[house.places.names.index(ANCHOR)] = 0.0
+    return np.asarray(shares / shares.sum())
 
 
-def _visits(
-    house: House, habits: HabitConfig, origin: str, span_ns: tuple[int, int], rng: np.random.Generator
-) -> list[Trip]:
+def _visits(house: House, habits: HabitConfig, span_ns: tuple[int, int], rng: np.random.Generator) -> list[Trip]:
     """Departures in order of time; drawing the place where they are means a longer stay."""
     names = house.places.names
-    here, now = origin, span_ns[0]
+    here, now = ANCHOR, span_ns[0]
     trips: list[Trip] = []
     while True:
         hour = float(hours_of_day(np.array([now]), habits.time_zone)[0])

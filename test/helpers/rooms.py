@@ -6,6 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from svfm_ros.sim.house import House, Solid
+from svfm_ros.sim.sensors.raycast import Hits, RayCaster
 from svfm_ros.types import Place, Places, Walk
 
 Array = NDArray[np.float64]
@@ -20,6 +21,11 @@ def square_house(half: float, height: float = 2.4) -> House:
     walls = box(-half, -half, half, half, top=height)
     places = Places((Place("a", -half / 2, 0.0, 0.3, "#000000"), Place("b", half / 2, 0.0, 0.3, "#ffffff")))
     return House("square", (walls,), places, walls.outline, height)
+
+
+def cast_level(caster: RayCaster, origins: Array, azimuths: Array, height_m: float) -> Hits:
+    """Level rays, all at one height."""
+    return caster.cast(origins, azimuths, np.full(len(origins), height_m), np.zeros(len(origins)), 1e9)
 
 
 def distance_in_square(half: float, xy: Array, azimuth: Array) -> Array:

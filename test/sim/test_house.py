@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 import yaml
-from rooms import drawing
+from rooms import cast_level, drawing
 from scipy.ndimage import binary_dilation
 
 from svfm_ros.config.sim_config import LidarConfig
@@ -38,7 +38,7 @@ def test_beams_end_in_occupied_cells_and_walks_stay_in_free_ones(any_house: Hous
     assert np.all(grid.prob[cells(grid, xy)] == 0.0)
     origins = np.repeat(xy[:100], 36, axis=0)
     azimuths = np.tile(np.linspace(-np.pi, np.pi, 36, endpoint=False), len(xy[:100])) + 0.01
-    hits = RayCaster.of_house(any_house).cast_level(origins, azimuths, HEIGHT)
+    hits = cast_level(RayCaster.of_house(any_house), origins, azimuths, HEIGHT)
     ends = origins + hits.distance_m[:, None] * np.stack([np.cos(azimuths), np.sin(azimuths)], axis=1)
     near = binary_dilation(grid.prob == 1.0, np.ones((3, 3)))
     assert np.mean(grid.prob[cells(grid, ends)] == 1.0) > 0.97

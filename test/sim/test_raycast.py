@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from rooms import box, distance_in_square, square_house
+from rooms import box, cast_level, distance_in_square, square_house
 
 from svfm_ros.sim.house import House, Solid
 from svfm_ros.sim.sensors.raycast import RayCaster
@@ -17,7 +17,7 @@ SQUARE = RayCaster.of_house(square_house(3.0))
 @given(x=inside, y=inside, azimuth=angle)
 def test_square_room(x: float, y: float, azimuth: float) -> None:
     origin, azimuths = np.array([[x, y]]), np.array([azimuth])
-    hit = SQUARE.cast_level(origin, azimuths, 1.2)
+    hit = cast_level(SQUARE, origin, azimuths, 1.2)
     assert hit.distance_m[0] == pytest.approx(distance_in_square(3.0, origin, azimuths)[0], abs=1e-9)
 
 
@@ -28,7 +28,7 @@ ROUND = RayCaster([Solid("round", "wall", 5.0 * np.stack([np.cos(TURN), np.sin(T
 
 @given(azimuth=angle)
 def test_round_room(azimuth: float) -> None:
-    hit = ROUND.cast_level(np.zeros((1, 2)), np.array([azimuth]), 1.0)
+    hit = cast_level(ROUND, np.zeros((1, 2)), np.array([azimuth]), 1.0)
     # A polygon lies between its inner and its outer circle.
     assert 5.0 * np.cos(np.pi / CORNERS) - 1e-9 <= hit.distance_m[0] <= 5.0 + 1e-9
     assert hit.sine[0] >= np.cos(np.pi / CORNERS) - 1e-9
@@ -52,7 +52,7 @@ def test_the_grid_finds_what_looking_at_everything_finds(any_house: House) -> No
     x0, y0, x1, y1 = any_house.bounds()
     origins = rng.uniform([x0 - 1, y0 - 1], [x1 + 1, y1 + 1], size=(150, 2))  # within things and outside as well
     azimuths = rng.uniform(-np.pi, np.pi, size=150)
-    hits = RayCaster.of_house(any_house).cast_level(origins, azimuths, 1.2)
+    hits = cast_level(RayCaster.of_house(any_house), origins, azimuths, 1.2)
     expected = [brute_force(any_house, o, a, 1.2) for o, a in zip(origins, azimuths, strict=True)]
     assert hits.distance_m == pytest.approx(expected, abs=1e-7)
 
@@ -60,7 +60,7 @@ def test_the_grid_finds_what_looking_at_everything_finds(any_house: House) -> No
 @settings(max_examples=50)
 @given(x=inside, y=inside, quarter=st.integers(0, 3))
 def test_rays_along_the_axes(x: float, y: float, quarter: int) -> None:
-    hit = SQUARE.cast_level(np.array([[x, y]]), np.array([quarter * np.pi / 2]), 1.2)
+    hit = cast_level(SQUARE, np.array([[x, y]]), np.array([quarter * np.pi / 2]), 1.2)
     assert hit.distance_m[0] == pytest.approx([3 - x, 3 - y, 3 + x, 3 + y][quarter], abs=1e-9)
     assert hit.sine[0] == pytest.approx(1.0)
 
@@ -102,7 +102,7 @@ def test_from_outside_and_from_far() -> None:
 
 
 def test_grazing_angles_are_told() -> None:
-    hits = SQUARE.cast_level(np.zeros((2, 2)), np.array([0.0, np.arctan2(0.9, 1.0)]), 1.2)
+    hits = cast_level(SQUARE, np.zeros((2, 2)), np.array([0.0, np.arctan2(0.9, 1.0)]), 1.2)
     assert hits.sine == pytest.approx([1.0, np.cos(np.arctan2(0.9, 1.0))])
 
 

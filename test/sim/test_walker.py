@@ -12,7 +12,7 @@ from scipy import stats
 
 from svfm_ros.clock import hours_of_day
 from svfm_ros.config.sim_config import HabitConfig, WalkerConfig
-from svfm_ros.errors import DataError, UsageError
+from svfm_ros.errors import DataError
 from svfm_ros.sim.house import House, contains, distance_to_segments
 from svfm_ros.sim.house_drawing import parse_drawing
 from svfm_ros.sim.routes import RouteBook
@@ -218,20 +218,6 @@ def test_day_and_night(home: House, many: list[LabelledWalk]) -> None:
     assert night.mean() == pytest.approx(8 / 24, abs=0.04)
 
 
-def test_hours_and_shares_can_be_asked_for(home: House, home_ways: RouteBook) -> None:
-    walks = simulate_habit(home, seed=1, count=60, hours=(9.0, 11.0), shares={"study": 1.0}, book=home_ways)
-    hours = hours_of_day(np.array([w.walk.stamps_ns[0] for w in walks]), "Europe/London")
-    assert hours.min() >= 9.0
-    assert hours.max() < 11.0
-    assert {w.destination for w in walks} == {"study"}
-    with pytest.raises(UsageError, match="0 <= from < to <= 24"):
-        simulate_habit(home, count=1, hours=(11.0, 9.0), book=home_ways)
-    with pytest.raises(DataError, match="'attic'"):
-        simulate_habit(home, count=1, shares={"attic": 1.0}, book=home_ways)
-    with pytest.raises(DataError, match="no share above 0"):
-        simulate_habit(home, count=1, shares={"couch": 1.0}, book=home_ways)
-
-
 def test_a_day_is_one_life(home: House, home_ways: RouteBook) -> None:
     walks = simulate_days(home, seed=8, days=2.0, book=home_ways)
     assert walks[0].origin == "couch"
@@ -276,7 +262,7 @@ def test_the_same_seed_gives_the_same_walks(home: House, home_ways: RouteBook) -
 
 def test_two_seeds_are_one_population(home: House, home_ways: RouteBook) -> None:
     """Training and held-out walks come from different seeds and must not differ in kind."""
-    a, b = (simulate_habit(home, seed=s, count=400, shares={"kitchen": 1.0}, book=home_ways) for s in (1, 2))
+    a, b = (simulate_protocol(home, seed=s, repeats=400, targets=["kitchen"], book=home_ways) for s in (1, 2))
     for feature in (lambda w: w.times_s[-1], lambda w: w.xy[-1, 0], lambda w: w.xy[len(w.xy) // 2, 1]):
         assert stats.ks_2samp([feature(w.walk) for w in a], [feature(w.walk) for w in b]).pvalue > 1e-3
 
