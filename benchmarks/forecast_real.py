@@ -28,13 +28,13 @@ from benchlib.forecasts.questions import PathForecaster, QuestionSet, ask_from_w
 from benchlib.forecasts.real_walks import DT_S, ETH_UCY, as_windows, load_edinburgh, load_eth_ucy, load_thor
 from benchlib.forecasts.replay_comparators import PlaceReplay, WalkerFrameReplay, kernel_density
 from benchlib.forecasts.score_table import ahead_or_tied, calibrated, print_scores, records
+from benchlib.forecasts.track_pieces import fixed_length, split_by_time
 
 from svfm_ros.cli.output import add_json_argument, print_table, report
 from svfm_ros.errors import SvfmError
 from svfm_ros.forecasting.fit.free_walker_fit import learn_prior
 from svfm_ros.targets import Check, at_most
 from svfm_ros.types import Walk, WalkWindows
-from svfm_ros.walks.windows import fixed_length, split_by_time
 
 NEEDS_DATA = "walks"
 

@@ -23,9 +23,9 @@ from svfm_ros.config.walk_config import RecorderConfig
 from svfm_ros.errors import DataError
 from svfm_ros.slam.occupancy import MapRaster
 from svfm_ros.types import Pose2, Walk
-from svfm_ros.walks.segmentation import Reason, Stretch, WalkCut, cut_walks, is_stay, leave, to_ns, trim
+from svfm_ros.walks.segmentation import Reason, Stretch, WalkCut, is_stay, leave, to_ns, trim
 
-__all__ = ["CovarianceOf", "PointsOf", "WalkRecorder", "record_walks", "take_walk", "thin_points", "walk_id_of"]
+__all__ = ["CovarianceOf", "PointsOf", "WalkRecorder", "take_walk", "thin_points", "walk_id_of"]
 
 Array = NDArray[np.float64]
 PointsOf = Callable[[int], ArrayLike | None]
@@ -169,20 +169,6 @@ class WalkRecorder:
         self._last_stay = None if self._last_stay is None or self._last_stay < drop else self._last_stay - drop
         self._first = None if self._first is None else self._first - drop
         self._rest_before = None if self._rest_before is None else self._rest_before - drop
-
-
-def record_walks(
-    resident: str,
-    stamps_ns: ArrayLike,
-    poses: ArrayLike,
-    points_of: PointsOf | None = None,
-    config: RecorderConfig | None = None,
-    covariance_of: CovarianceOf | None = None,
-) -> list[Walk]:
-    """All walks of a finished trajectory: stamps ``(T,)``, poses ``(T, 3)``."""
-    config = config or RecorderConfig()
-    cuts = cut_walks(stamps_ns, poses, config)
-    return [take_walk(cut, resident, stamps_ns, poses, points_of, config, covariance_of) for cut in cuts]
 
 
 def take_walk(

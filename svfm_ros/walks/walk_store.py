@@ -247,11 +247,11 @@ class WalkStore:
         new += self._add_pairs(batch)
         return Added(new, total - new, tuple(problems))
 
-    def export_csv(self, path: Path, raw: bool = False) -> Exported:
-        """Write the aligned walks in the house's frame, or with ``raw`` all as recorded, as CSV."""
+    def export_csv(self, path: Path) -> Exported:
+        """Write the aligned walks in the house's frame as CSV."""
         self.refresh()
-        expected = len(self) if raw else len(self.ids_by_alignment(True))
-        return Exported(write_walks_csv(self.walks() if raw else self.aligned_walks(), path), expected)
+        expected = len(self.ids_by_alignment(True))
+        return Exported(write_walks_csv(self.aligned_walks(), path), expected)
 
     def delete_resident(self, resident: str) -> Deleted:
         """Remove all walks and alignments of a resident, and their bytes from the file."""

@@ -1,8 +1,4 @@
-"""Walks in the house's frame as training data: positions at equal time steps, padded, with the local hour.
-
-Splits into training and held-out rows go by whole walks, never within one: two pieces of a walk on both sides of a
-split would let a model be scored on positions it was trained on.
-"""
+"""Walks in the house's frame as training data: positions at equal time steps, padded, with the local hour."""
 
 import itertools
 import math
@@ -17,19 +13,11 @@ from svfm_ros.config.walk_config import WindowsConfig
 from svfm_ros.errors import DataError
 from svfm_ros.types import Walk, WalkWindows
 
-__all__ = ["WalkSplit", "fixed_length", "make_windows", "split_by_time"]
+__all__ = ["make_windows"]
 
 Array = NDArray[np.float64]
 
 _ROUNDING = 1e-6  # of a step: a walk of ten steps must not lose its last one to rounding
-
-
-@dataclass(frozen=True, slots=True)
-class WalkSplit:
-    """Rows for training and rows for scoring; no walk has rows in both."""
-
-    train: WalkWindows
-    held_out: WalkWindows
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,50 +105,3 @@ def _padded_variance(rows: list[_Row], longest: int) -> Array | None:
             variance[n, : len(row.xy)] = row.variance
             variance[n, len(row.xy) :] = row.variance[-1]
     return variance
-
-
-def fixed_length(windows: WalkWindows, steps: int, stride: int) -> WalkWindows:
-    """Every stretch of exactly ``steps`` positions, begun every ``stride`` ones; they keep their walk's id.
-
-    This is how pedestrian benchmarks cut tracks: 20 steps (8 seen, 12 to come) at stride 1.
-    """
-    if steps < 1 or stride < 1:
-        raise DataError(f"expected steps and stride of at least 1, got {steps} and {stride}")
-    pairs = [(n, a) for n, length in enumerate(windows.lengths) for a in range(0, int(length) - steps + 1, stride)]
-    row = np.array([n for n, _ in pairs], dtype=np.int64)
-    offset = np.array([a for _, a in pairs], dtype=np.int64)
-    start_ns = windows.start_ns[row] + np.round(offset * windows.dt_s * 1e9).astype(np.int64)
-    step = offset[:, None] + np.arange(steps)  # (rows, steps)
-    return WalkWindows(
-        windows.xy[row[:, None], step],
-        np.ones((len(pairs), steps), dtype=np.bool_),
-        windows.dt_s,
-        start_ns,
-        hours_of_day(start_ns, windows.time_zone),
-        tuple(windows.walk_ids[n] for n in row),
-        tuple(windows.residents[n] for n in row),
-        windows.frame,
-        windows.time_zone,
-        None if windows.variance is None else windows.variance[row[:, None], step],
-    )
-
-
-def split_by_time(windows: WalkWindows, held_out_share: float = 0.25) -> WalkSplit:
-    """Hold out the latest walks."""
-    _check_share(held_out_share)
-    first_ns: dict[str, int] = {}
-    for walk_id, start_ns in zip(windows.walk_ids, windows.start_ns.tolist(), strict=True):
-        first_ns[walk_id] = min(start_ns, first_ns.get(walk_id, start_ns))
-    ranked = sorted(first_ns, key=lambda walk_id: (first_ns[walk_id], walk_id))
-    count = min(max(round(held_out_share * len(ranked)), 1), max(len(ranked) - 1, 0))
-    return _split(windows, set(ranked[len(ranked) - count :]))
-
-
-def _split(windows: WalkWindows, held_out_ids: set[str]) -> WalkSplit:
-    held_out = np.array([walk_id in held_out_ids for walk_id in windows.walk_ids], dtype=np.bool_)
-    return WalkSplit(windows.select(~held_out), windows.select(held_out))
-
-
-def _check_share(share: float) -> None:
-    if not 0.0 < share < 1.0:
-        raise DataError(f"expected a held-out share between 0 and 1, got {share}")

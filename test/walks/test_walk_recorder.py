@@ -12,7 +12,7 @@ from svfm_ros.config.walk_config import RecorderConfig
 from svfm_ros.errors import DataError
 from svfm_ros.types import Pose2
 from svfm_ros.walks.segmentation import WalkCut, cut_walks
-from svfm_ros.walks.walk_recorder import WalkRecorder, record_walks, take_walk, thin_points
+from svfm_ros.walks.walk_recorder import WalkRecorder, take_walk, thin_points
 
 S = 1_000_000_000
 T0 = 1_763_330_000 * S
@@ -308,9 +308,9 @@ def test_a_walk_outside_the_trajectory_is_refused() -> None:
 
 def test_two_residents_and_two_walks_have_four_ids() -> None:
     stamps, poses = trajectory(sit(10, 0), go(0, 6), sit(10, 6), go(6, 0), sit(10, 0))
-    walks = record_walks("anna", stamps, poses) + record_walks("ben", stamps, poses)
-    assert len({w.walk_id for w in walks}) == 4
-    assert record_walks("anna", stamps, poses)[0].walk_id == walks[0].walk_id
+    ids = [take_walk(c, name, stamps, poses).walk_id for name in ("anna", "ben") for c in cut_walks(stamps, poses)]
+    assert len(set(ids)) == 4
+    assert take_walk(cut_walks(stamps, poses)[0], "anna", stamps, poses).walk_id == ids[0]
 
 
 @settings(deadline=None)

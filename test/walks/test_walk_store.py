@@ -507,11 +507,9 @@ def test_csv_goes_in_and_comes_out(store: WalkStore, tmp_path: Path) -> None:
         assert_same(one, other)
 
 
-def test_raw_export_holds_walks_that_were_never_placed(store: WalkStore, tmp_path: Path) -> None:
+def test_an_export_leaves_out_walks_that_are_not_aligned(store: WalkStore, tmp_path: Path) -> None:
     store.add(make_walk(1))
-    assert store.export_csv(tmp_path / "placed.csv").walks == 0
-    assert store.export_csv(tmp_path / "raw.csv", raw=True).walks == 1
-    np.testing.assert_array_equal(read_walks_csv(tmp_path / "raw.csv")[0].xy, make_walk(1).xy)
+    assert store.export_csv(tmp_path / "out.csv").walks == 0
 
 
 def test_a_bad_csv_changes_nothing(store: WalkStore, tmp_path: Path) -> None:
@@ -544,8 +542,8 @@ def test_an_export_while_walks_are_deleted_counts_what_is_missing(store: WalkSto
 
 def test_an_export_holds_what_another_program_has_added(tmp_path: Path) -> None:
     here = WalkStore.create(tmp_path / "store")
-    WalkStore.open(here.path).add(make_walk(1))
-    done = here.export_csv(tmp_path / "out.csv", raw=True)
+    WalkStore.open(here.path).import_walks([make_walk(1)])
+    done = here.export_csv(tmp_path / "out.csv")
     assert (done.walks, done.expected) == (1, 1)
 
 

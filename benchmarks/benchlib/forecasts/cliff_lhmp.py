@@ -18,9 +18,9 @@ from numpy.typing import NDArray
 
 from benchlib.forecasts.forecast_scores import energy_score
 from benchlib.forecasts.questions import Question, QuestionSet, ask_along, ask_from_within
+from benchlib.forecasts.track_pieces import fixed_length, split_by_time
 from svfm_ros.errors import DataError
 from svfm_ros.types import WalkWindows
-from svfm_ros.walks.windows import fixed_length, split_by_time
 
 __all__ = ["CliffForecaster", "CliffMap", "learn_cliff_map"]
 

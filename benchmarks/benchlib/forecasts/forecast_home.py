@@ -20,7 +20,8 @@ from svfm_ros.sim.sim_recording import Recorder
 from svfm_ros.sim.trips import LabelledWalk
 from svfm_ros.sim.walker import route_book, simulate_protocol
 from svfm_ros.types import Pose2, Walk, WalkWindows
-from svfm_ros.walks.walk_recorder import record_walks
+from svfm_ros.walks.segmentation import cut_walks
+from svfm_ros.walks.walk_recorder import take_walk
 from svfm_ros.walks.windows import make_windows
 
 HABITS = HabitConfig()
@@ -130,7 +131,10 @@ def _cut(recorder: Recorder, walks: Sequence[LabelledWalk], seed: int) -> list[W
     found = []
     for recording in recorder.one_per_walk(walks, seed):
         truth = recorder.truth(recording)
-        found += record_walks("resident", truth.stamps_ns, truth.poses)[:1]
+        found += [
+            take_walk(cut, "resident", truth.stamps_ns, truth.poses)
+            for cut in cut_walks(truth.stamps_ns, truth.poses)[:1]
+        ]
     return found
 
 

@@ -14,10 +14,10 @@ from numpy.typing import NDArray
 
 from benchlib.forecasts.forecast_scores import energy_score, kernel_log_score
 from benchlib.forecasts.questions import Question, QuestionSet, ask_along, ask_from_within
+from benchlib.forecasts.track_pieces import fixed_length
 from benchlib.forecasts.walker_frame import from_own_axes, heading_move, to_own_axes
 from svfm_ros.errors import DataError
 from svfm_ros.types import WalkWindows
-from svfm_ros.walks.windows import fixed_length
 
 __all__ = ["PlaceReplay", "WalkerFrameReplay", "kernel_density"]
 
