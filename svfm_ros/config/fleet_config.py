@@ -2,13 +2,13 @@
 
 from dataclasses import dataclass
 
-from svfm_ros.config.options import check, option
+from svfm_ros.config.options import CheckedOptions, option
 
 __all__ = ["FleetConfig", "HomeConfig"]
 
 
 @dataclass(frozen=True, slots=True)
-class FleetConfig:
+class FleetConfig(CheckedOptions):
     """What one home's task may use, and what is made for each home."""
 
     cpus: float = option(1.0, "cores that Ray reserves for one home", low=0.1, high=1024.0)
@@ -19,16 +19,10 @@ class FleetConfig:
     time_zone: str = option("UTC", "IANA name of the zone of homes whose home.yaml names none")
     reports: bool = option(True, "write a report for each home")
 
-    def __post_init__(self) -> None:
-        check(self)
-
 
 @dataclass(frozen=True, slots=True)
-class HomeConfig:
+class HomeConfig(CheckedOptions):
     """What a home's own home.yaml may say."""
 
     time_zone: str = option("", "IANA name of the zone of the home, such as Europe/London")
     resident: str = option("", "whose walks, where there are several people's")
-
-    def __post_init__(self) -> None:
-        check(self)

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from svfm_ros.config.options import check, option
+from svfm_ros.config.options import CheckedOptions, option
 
 __all__ = ["MAX_MODEL_BYTES", "ForecastConfig", "WalkModelConfig", "WalkTrainConfig"]
 
@@ -11,7 +11,7 @@ MAX_MODEL_BYTES = 200_000_000
 
 
 @dataclass(frozen=True, slots=True)
-class WalkModelConfig:
+class WalkModelConfig(CheckedOptions):
     """The walk model: how walks are grouped and what counts as standing. Everything else is learnt."""
 
     most_components: int = option(12, "no more fields than this; there is one per group of endpoints", low=1, high=64)
@@ -22,12 +22,9 @@ class WalkModelConfig:
     stand_m: float = option(0.06, "shorter moves count as standing, metres per step", low=1e-3, high=1.0)
     ramp_steps: int = option(3, "first steps of a walk in which people are still gaining speed", low=0, high=20)
 
-    def __post_init__(self) -> None:
-        check(self)
-
 
 @dataclass(frozen=True, slots=True)
-class WalkTrainConfig:
+class WalkTrainConfig(CheckedOptions):
     """How a walk model is learnt."""
 
     seed: int = option(0, "of everything random", low=0, high=2**31 - 1)
@@ -37,12 +34,9 @@ class WalkTrainConfig:
         100.0, "moves that the population's free walker counts for beside the home's own", low=0.0
     )
 
-    def __post_init__(self) -> None:
-        check(self)
-
 
 @dataclass(frozen=True, slots=True)
-class ForecastConfig:
+class ForecastConfig(CheckedOptions):
     """How far, with how many paths, and from how many walks to forecast."""
 
     horizon_s: float = option(10.0, "how far ahead to look, seconds", low=0.1, high=600.0)
@@ -65,6 +59,3 @@ class ForecastConfig:
     frame: str = option("map", "frame of positions")
     cell_m: float = option(0.1, "cell of the density grid, metres", low=0.01, high=10.0)
     wall_redraws: int = option(4, "paths through walls are drawn anew at most so often; 0 lets them pass", low=0)
-
-    def __post_init__(self) -> None:
-        check(self)

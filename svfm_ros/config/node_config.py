@@ -3,7 +3,7 @@
 from dataclasses import dataclass, field
 
 from svfm_ros.config.forecast_config import ForecastConfig, WalkModelConfig, WalkTrainConfig
-from svfm_ros.config.options import check, option
+from svfm_ros.config.options import CheckedOptions, check, option
 from svfm_ros.config.sim_config import SimConfig
 from svfm_ros.config.slam_config import RasterConfig, SlamConfig
 from svfm_ros.config.walk_config import PlacesConfig, RecorderConfig, WindowsConfig
@@ -28,19 +28,16 @@ _MOST_PATHS_PER_S = 20_000  # about a seventh of a core
 
 
 @dataclass(frozen=True, slots=True)
-class LifecycleConfig:
+class LifecycleConfig(CheckedOptions):
     """Options of every node."""
 
     autostart: bool = option(
         True, "configure and activate the node when it is started; false: wait for a lifecycle manager", read_only=True
     )
 
-    def __post_init__(self) -> None:
-        check(self)
-
 
 @dataclass(frozen=True, slots=True)
-class PlayerConfig:
+class PlayerConfig(CheckedOptions):
     """Replay of a bag."""
 
     bag: str = option("", "the bag to replay: a rosbag2 folder, an .mcap or a .db3 file", read_only=True)
@@ -59,24 +56,18 @@ class PlayerConfig:
     clock: bool = option(True, "publish /clock", read_only=True)
     clock_hz: float = option(40.0, "ticks of /clock a second, beside one with each message", low=1.0, high=1000.0)
 
-    def __post_init__(self) -> None:
-        check(self)
-
 
 @dataclass(frozen=True, slots=True)
-class BagRecorderConfig:
+class BagRecorderConfig(CheckedOptions):
     """Recording of all topics."""
 
     bag: str = option("", "the new bag to write, a folder that does not exist yet", read_only=True)
     look_s: float = option(0.5, "period of checking for new topics, s", low=0.05, high=60.0, read_only=True)
     inbox: int = option(5000, "messages that may wait to be written", low=1, high=1000000, read_only=True)
 
-    def __post_init__(self) -> None:
-        check(self)
-
 
 @dataclass(frozen=True, slots=True)
-class SimNodeConfig:
+class SimNodeConfig(CheckedOptions):
     """A simulated resident with a worn LiDAR."""
 
     house: str = option("home", "home, bungalow, or a drawing of your own (YAML)", read_only=True)
@@ -95,12 +86,9 @@ class SimNodeConfig:
     clock_hz: float = option(40.0, "ticks of /clock a second, beside one with each scan", low=1.0, high=1000.0)
     sim: SimConfig = field(default_factory=SimConfig)
 
-    def __post_init__(self) -> None:
-        check(self)
-
 
 @dataclass(frozen=True, slots=True)
-class CloudConfig:
+class CloudConfig(CheckedOptions):
     """How a PointCloud2 becomes a scan."""
 
     beams: int = option(720, "bearings a cloud is sorted into", low=16, high=4096)
@@ -109,12 +97,9 @@ class CloudConfig:
     z_min_m: float = option(-0.2, "points lower than this are left out, m")
     z_max_m: float = option(0.2, "points higher than this are left out, m")
 
-    def __post_init__(self) -> None:
-        check(self)
-
 
 @dataclass(frozen=True, slots=True)
-class SlamNodeConfig:
+class SlamNodeConfig(CheckedOptions):
     """Computes map, pose, track and walks from scans."""
 
     map: str = option("", "map for localisation, map_server YAML; empty: make a map", read_only=True)
@@ -145,12 +130,9 @@ class SlamNodeConfig:
     raster: RasterConfig = field(default_factory=RasterConfig)
     recorder: RecorderConfig = field(default_factory=RecorderConfig)
 
-    def __post_init__(self) -> None:
-        check(self)
-
 
 @dataclass(frozen=True, slots=True)
-class TrainerNodeConfig:
+class TrainerNodeConfig(CheckedOptions):
     """Trains models on stored walks."""
 
     store: str = option("", "folder of the recorded walks; empty: nothing is trained", read_only=True)
@@ -169,9 +151,6 @@ class TrainerNodeConfig:
     fields: WalkModelConfig = field(default_factory=WalkModelConfig)
     training: WalkTrainConfig = field(default_factory=WalkTrainConfig)
     found: PlacesConfig = field(default_factory=PlacesConfig)
-
-    def __post_init__(self) -> None:
-        check(self)
 
 
 @dataclass(frozen=True, slots=True)
@@ -202,7 +181,7 @@ class ForecastNodeConfig:
 
 
 @dataclass(frozen=True, slots=True)
-class WebNodeConfig:
+class WebNodeConfig(CheckedOptions):
     """Serves the live page."""
 
     host: str = option("127.0.0.1", "address to listen on; any but loopback needs a token in the URL", read_only=True)
@@ -212,9 +191,6 @@ class WebNodeConfig:
     trend_s: float = option(300.0, "length of the charts of entropy and unfamiliar, s", low=10.0, high=86400.0)
     caption: str = option("", "a sentence to show above the plan")
     recorder: RecorderConfig = field(default_factory=RecorderConfig)
-
-    def __post_init__(self) -> None:
-        check(self)
 
 
 NODE_CONFIGS: dict[str, type] = {

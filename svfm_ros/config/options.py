@@ -20,7 +20,17 @@ from typing import Any, TypeVar
 from svfm_ros.atomic_files import read_yaml, write_whole
 from svfm_ros.errors import ConfigError, short
 
-__all__ = ["Option", "check", "dump_yaml", "from_mapping", "load_yaml", "option", "options_of", "to_mapping"]
+__all__ = [
+    "CheckedOptions",
+    "Option",
+    "check",
+    "dump_yaml",
+    "from_mapping",
+    "load_yaml",
+    "option",
+    "options_of",
+    "to_mapping",
+]
 
 T = TypeVar("T")
 
@@ -66,8 +76,17 @@ def _hints(cls: type) -> dict[str, Any]:
     return _HINTS[cls]
 
 
+class CheckedOptions:
+    """Base of dataclasses of options whose values are checked when one is made."""
+
+    __slots__ = ()
+
+    def __post_init__(self) -> None:
+        check(self)
+
+
 def check(config: object) -> None:
-    """Refuse a value of the wrong type, out of its range or not among its choices; call from ``__post_init__``."""
+    """Refuse a value of the wrong type, out of its range or not among its choices."""
     hints = _hints(type(config))
     for name, described in options_of(config).items():
         _check_one(type(config).__name__, name, getattr(config, name), hints[name], described)

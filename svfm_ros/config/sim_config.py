@@ -3,7 +3,7 @@
 from dataclasses import dataclass, field
 from datetime import date
 
-from svfm_ros.config.options import check, option
+from svfm_ros.config.options import CheckedOptions, check, option
 from svfm_ros.errors import ConfigError
 
 __all__ = [
@@ -26,7 +26,7 @@ TURN_RADPS = 1.2
 
 
 @dataclass(frozen=True, slots=True)
-class WalkerConfig:
+class WalkerConfig(CheckedOptions):
     """How one person walks from one place to another."""
 
     rate_hz: float = option(25.0, "poses per second of a walk", low=5.0, high=200.0)
@@ -49,9 +49,6 @@ class WalkerConfig:
     sway_yaw_rad: float = option(0.06, "how far the body turns with each pair of steps, radians", low=0.0, high=0.3)
     shortest_s: float = option(5.0, "walks of the protocol take at least this long, seconds", low=0.0, high=60.0)
     longest_s: float = option(10.0, "walks of the protocol take at most this long, seconds", low=1.0, high=120.0)
-
-    def __post_init__(self) -> None:
-        check(self)
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,7 +84,7 @@ class HabitConfig:
 
 
 @dataclass(frozen=True, slots=True)
-class ResidentConfig:
+class ResidentConfig(CheckedOptions):
     """The population that residents are drawn from, and what happens to their habits."""
 
     seed: int = option(
@@ -116,12 +113,9 @@ class ResidentConfig:
     still_s: float = option(1.0, "how long a walk's record goes on after the arrival, seconds", low=0.0, high=60.0)
     dwell_s: float = option(900.0, "median stay at a place by day, seconds", low=1.0, high=36000.0)
 
-    def __post_init__(self) -> None:
-        check(self)
-
 
 @dataclass(frozen=True, slots=True)
-class LidarConfig:
+class LidarConfig(CheckedOptions):
     """A low-cost LiDAR of the RPLidar A1 class, worn on the chest. Each effect has a switch."""
 
     beams: int = option(360, "beams per turn", low=4, high=4096)
@@ -149,9 +143,6 @@ class LidarConfig:
     lean_deg: float = option(1.0, "standard deviation of the slow lean of the body, degrees", low=0.0, high=20.0)
     bounce_m: float = option(0.02, "how far the sensor rises and falls with each step, metres", low=0.0, high=0.1)
 
-    def __post_init__(self) -> None:
-        check(self)
-
 
 WORSE_LIDAR = LidarConfig(
     beams=180,
@@ -168,7 +159,7 @@ WORSE_LIDAR = LidarConfig(
 
 
 @dataclass(frozen=True, slots=True)
-class ImuSimConfig:
+class ImuSimConfig(CheckedOptions):
     """An IMU of the MPU-6050 class beside the LiDAR, topic ``imu``."""
 
     enabled: bool = option(False, "record an IMU")
@@ -181,12 +172,9 @@ class ImuSimConfig:
     scale_error: float = option(0.01, "standard deviation of the scale error of each axis", low=0.0, high=0.1)
     time_offset_s: float = option(0.0, "how much later its stamps are than those of the LiDAR, s", low=-1.0, high=1.0)
 
-    def __post_init__(self) -> None:
-        check(self)
-
 
 @dataclass(frozen=True, slots=True)
-class OdometrySimConfig:
+class OdometrySimConfig(CheckedOptions):
     """Dead reckoning of the wearer, topic ``odom``."""
 
     enabled: bool = option(False, "record odometry")
@@ -196,12 +184,9 @@ class OdometrySimConfig:
     noise_m_rtm: float = option(0.02, "random walk of the position, m per sqrt(m) walked", low=0.0, high=0.5)
     turn_noise_deg_rtm: float = option(1.0, "random walk of the heading, deg per sqrt(m) walked", low=0.0, high=20.0)
 
-    def __post_init__(self) -> None:
-        check(self)
-
 
 @dataclass(frozen=True, slots=True)
-class HouseholdConfig:
+class HouseholdConfig(CheckedOptions):
     """What the LiDAR meets besides the house as it is drawn. Everything is off by default."""
 
     people: int = option(0, "other people who walk through the house", low=0, high=10)
@@ -216,12 +201,9 @@ class HouseholdConfig:
     windows: int = option(0, "panes of glass in the outer walls", low=0, high=20)
     mirrors: int = option(0, "mirrors on the walls", low=0, high=20)
 
-    def __post_init__(self) -> None:
-        check(self)
-
 
 @dataclass(frozen=True, slots=True)
-class RecordingConfig:
+class RecordingConfig(CheckedOptions):
     """What a bag holds besides the walks."""
 
     before_s: float = option(
@@ -234,9 +216,6 @@ class RecordingConfig:
     origin_y_m: float = option(0.0, "added to every true y, metres", low=-1e8, high=1e8)
     turn_radps: float = option(TURN_RADPS, "how fast the wearer turns on the spot, on average", low=0.2, high=10.0)
     truth_rate_hz: float = option(20.0, "true poses per second", low=1.0, high=1000.0)
-
-    def __post_init__(self) -> None:
-        check(self)
 
 
 @dataclass(frozen=True, slots=True)

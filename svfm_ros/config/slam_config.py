@@ -7,13 +7,13 @@ The most useful ones: ``range_max_m`` (longest range used), ``keyframe_distance_
 
 from dataclasses import dataclass
 
-from svfm_ros.config.options import check, option
+from svfm_ros.config.options import CheckedOptions, option
 
 __all__ = ["RasterConfig", "SlamConfig"]
 
 
 @dataclass(frozen=True, slots=True)
-class SlamConfig:
+class SlamConfig(CheckedOptions):
     """Options of LiDAR-only SLAM and of localisation in a given map."""
 
     range_min_m: float = option(0.1, "nearer echoes are the wearer and are left out (m)", low=0.0)
@@ -50,12 +50,9 @@ class SlamConfig:
     loop_min_score: float = option(0.65, "least score of a loop closure in the coarse search", low=0.0, high=1.0)
     loop_min_inliers: float = option(0.7, "least share of inliers of a loop closure", low=0.0, high=1.0)
 
-    def __post_init__(self) -> None:
-        check(self)
-
 
 @dataclass(frozen=True, slots=True)
-class RasterConfig:
+class RasterConfig(CheckedOptions):
     """Options of the occupancy grid."""
 
     resolution_m: float = option(0.05, "side of a cell (m)", low=0.005, high=1.0)
@@ -63,6 +60,3 @@ class RasterConfig:
     hit: float = option(0.8, "probability that a cell is occupied, after one echo in it", low=0.5, high=0.999)
     miss: float = option(0.35, "the same after one beam went through it", low=0.001, high=0.5)
     clamp: float = option(0.98, "largest probability of a cell", low=0.5, high=0.9999)
-
-    def __post_init__(self) -> None:
-        check(self)

@@ -4,7 +4,7 @@ import math
 from dataclasses import dataclass
 from typing import Literal
 
-from svfm_ros.config.options import check, option
+from svfm_ros.config.options import CheckedOptions, check, option
 from svfm_ros.errors import ConfigError
 
 __all__ = ["METHODS", "ModelConfig", "SolverConfig", "TrainConfig"]
@@ -71,7 +71,7 @@ class ModelConfig:
 
 
 @dataclass(frozen=True, slots=True)
-class TrainConfig:
+class TrainConfig(CheckedOptions):
     """Options of ``svfm_ros.svfm.train``, the training loop of every experiment."""
 
     seed: int = option(0, "seed of the initial weights, the order of batches and the noise", low=0)
@@ -86,9 +86,6 @@ class TrainConfig:
     restarts: int = option(
         1, "trainings from different initial weights; the best by validation is kept", low=1, high=100
     )
-
-    def __post_init__(self) -> None:
-        check(self)
 
 
 METHODS = ("dopri5", "torchdiffeq:dopri5", "rk4", "euler")

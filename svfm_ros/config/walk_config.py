@@ -2,13 +2,13 @@
 
 from dataclasses import dataclass
 
-from svfm_ros.config.options import check, option
+from svfm_ros.config.options import CheckedOptions, option
 
 __all__ = ["PlacesConfig", "RecorderConfig", "WindowsConfig"]
 
 
 @dataclass(frozen=True, slots=True)
-class RecorderConfig:
+class RecorderConfig(CheckedOptions):
     """When a walk starts and ends."""
 
     dwell_time_s: float = option(5.0, "standing this long ends a walk, seconds", low=0.5, high=600.0)
@@ -26,12 +26,9 @@ class RecorderConfig:
         0.05, "side of the squares the walk's points are thinned to, metres", low=0.005, high=1.0
     )
 
-    def __post_init__(self) -> None:
-        check(self)
-
 
 @dataclass(frozen=True, slots=True)
-class PlacesConfig:
+class PlacesConfig(CheckedOptions):
     """How places are found from where walks end."""
 
     reach_m: float = option(1.0, "walk ends within this of a common middle are one place, metres", low=0.1, high=10.0)
@@ -39,12 +36,9 @@ class PlacesConfig:
     min_share: float = option(0.01, "and at least this share of all walks", low=0.0, high=1.0)
     min_radius_m: float = option(0.5, "a found place is at least this large, metres", low=0.05, high=10.0)
 
-    def __post_init__(self) -> None:
-        check(self)
-
 
 @dataclass(frozen=True, slots=True)
-class WindowsConfig:
+class WindowsConfig(CheckedOptions):
     """How walks become rows of positions at equal time steps."""
 
     dt_s: float = option(0.4, "time between two positions, seconds", low=0.01, high=10.0)
@@ -53,6 +47,3 @@ class WindowsConfig:
         2.0, "a walk is split where no position was recorded for longer than this, seconds", low=0.01, high=3600.0
     )
     min_steps: int = option(2, "rows with fewer positions are dropped", low=2, high=100000)
-
-    def __post_init__(self) -> None:
-        check(self)
