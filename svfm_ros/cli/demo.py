@@ -341,7 +341,7 @@ def _conclude(
     landing = {name: shown[name].shares.get("landing", 0.0) for name in ("day", "night")}
     print(
         f"{walks.walks} walks became a map, a model and forecasts in {seconds:.0f} s.\n"
-        f"The wearer was placed to {100 * value[RMSE]:.0f} cm, and a forecast came "
+        f"The wearer's position was {100 * value[RMSE]:.0f} cm off (root mean square), and a forecast came "
         f"{value[FORECAST_LATENCY]:.0f} ms after its scan.\n"
         f"The walk to the kitchen was forecast with at least 70 % from {value[KITCHEN]:.1f} m before it.\n"
         f"From the couch, the landing is expected with {_percent(landing['night'])} at night and "

@@ -1,5 +1,6 @@
 """The table of all homes: one row for each resident, kept as Arrow columns and written as one Parquet file."""
 
+from dataclasses import asdict
 from typing import Any
 
 from svfm_ros.fleet.home_figures import HomeFigures
@@ -46,7 +47,7 @@ class FleetTable:
 
     def add(self, home: Home, figures: HomeFigures) -> None:
         """A resident of a home that is done."""
-        self._add({"home": home.name, "state": "done", "reason": "", **figures.as_data()})
+        self._add({"home": home.name, "state": "done", "reason": "", **asdict(figures)})
 
     def add_failed(self, home: Home, reason: str) -> None:
         """A home without results."""

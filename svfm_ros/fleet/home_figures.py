@@ -1,7 +1,7 @@
 """The figures and the report of each resident of a home: scores on walks left out, wandering index, warnings."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from datetime import date, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -50,13 +50,9 @@ class HomeFigures:
     model_id: str
     report: str  # file in the home's folder; empty where there is none
 
-    def as_data(self) -> dict[str, Any]:
-        """For JSON."""
-        return asdict(self)
-
     @classmethod
     def from_data(cls, data: dict[str, Any]) -> "HomeFigures":
-        """The reverse of ``as_data``."""
+        """The reverse of ``asdict``, through JSON."""
         return cls(**{**data, "warnings": tuple(data["warnings"])})
 
 

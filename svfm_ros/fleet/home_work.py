@@ -1,6 +1,6 @@
-"""The work on one home, in stages from files to files: place, statistics, model, evaluate.
+"""The work on one home, in stages from files to files: align, statistics, model, evaluate.
 
-    place        recordings to a store of placed walks: SLAM of the new ones alone
+    align        recordings to a store of aligned walks: SLAM of the new ones alone
     statistics   what the home says about the population, from a model learnt with the prior that ships
     model        the model of all residents, learnt with the prior it is given
     evaluate     figures and report of each resident
@@ -14,7 +14,7 @@ import shutil
 import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -56,7 +56,7 @@ class SecondRound:
 
 
 def first_round(home: Home, out: str, config: FleetConfig) -> FirstRound:
-    """Place the walks of a home's new recordings and make its statistics for the population prior."""
+    """Align the walks of a home's new recordings and make its statistics for the population prior."""
     with _work(home, out, config) as work:
         return FirstRound(work.statistics(), tuple(work.did))
 
@@ -83,7 +83,7 @@ class _HomeWork:
         self._own: HomeConfig = files.fetch_settings()
         self._recordings = files.recordings()
         self._input: WalkInput | None = None
-        self._placed = ""  # hash of the walks to learn from, once they are placed
+        self._aligned = ""  # hash of the walks to learn from, once they are aligned
         self.did: list[str] = []
 
     def statistics(self) -> "HomeStatistics":
@@ -117,7 +117,7 @@ class _HomeWork:
             drawing, warnings = self._files.settings("map.yaml"), self._data_warnings()
             model = load_walk_model(folder / _MODEL)
             found = list(resident_figures(model, self._walks(), given, drawing, warnings, reports))
-            write_whole(folder / _FIGURES, json.dumps([f.as_data() for f in found], indent=1).encode())
+            write_whole(folder / _FIGURES, json.dumps([asdict(f) for f in found], indent=1).encode())
             return [f.report for f in found if f.report]
 
         about_prior = "" if prior is None else digest(prior.hex())
@@ -129,21 +129,21 @@ class _HomeWork:
     def _stage(self, name: str, inputs: Sequence[str], outputs: Sequence[str], make: Any) -> None:
         """A stage that depends on the home's walks and settings, and on ``inputs``."""
         zone_name = self._own.time_zone or self._config.time_zone
-        self._placed = self._placed or self._place()
-        all_inputs = (self._placed, self._files.settings_hash, zone_name, *inputs)
+        self._aligned = self._aligned or self._align()
+        all_inputs = (self._aligned, self._files.settings_hash, zone_name, *inputs)
         if self._results.stage(name, all_inputs, outputs, make):
             self.did.append(name)
 
-    def _place(self) -> str:
+    def _align(self) -> str:
         """A hash of the walks to learn from, after the new recordings are in the store."""
         given = self._files.walks_hash
         if not self._recordings:
             return given
         key = digest(version(), given, self._files.settings_hash, *(f"{n}={h}" for n, h in self._recordings.items()))
-        if not self._results.is_done("place", key, (_STORE,)):
+        if not self._results.is_done("align", key, (_STORE,)):
             refused = self._add_recordings(given)
-            self._results.keep("place", key, (_STORE,), given=given, recordings=self._recordings, refused=refused)
-            self.did.append("place")
+            self._results.keep("align", key, (_STORE,), given=given, recordings=self._recordings, refused=refused)
+            self.did.append("align")
         return self._results.hash_of(_STORE)
 
     def _add_recordings(self, given: str) -> list[str]:
@@ -151,14 +151,14 @@ class _HomeWork:
         from svfm_ros.pipeline.walk_input import keep_recordings
         from svfm_ros.walks.walk_store import WalkStore, frame_of_store
 
-        before = self._results.about("place")
+        before = self._results.about("align")
         known: dict[str, str] = before.get("recordings", {})
         store, part = self._results.folder / "store", self._results.folder / "store.part"
         shutil.rmtree(part, ignore_errors=True)
         goes_on = (
             before.get("given") == given
             and known.items() <= self._recordings.items()
-            and self._results.is_done("place", before["key"], (_STORE,))
+            and self._results.is_done("align", before["key"], (_STORE,))
         )
         first = store if goes_on else self._files.fetch_walks()
         if first is not None and not first.is_dir():
@@ -216,10 +216,10 @@ class _HomeWork:
         return FreeWalkerPrior.load(path)
 
     def _data_warnings(self) -> list[str]:
-        refused: list[str] = self._results.about("place").get("refused", []) if self._recordings else []
+        refused: list[str] = self._results.about("align").get("refused", []) if self._recordings else []
         texts = []
         if refused:
             texts.append(f"{len(refused)} recordings or walks were refused, for example {refused[0]}")
         if self._read().unplaced:
-            texts.append(f"{self._read().unplaced} walks are not placed in the house")
+            texts.append(f"{self._read().unplaced} walks are not aligned with the house")
         return texts

@@ -148,7 +148,7 @@ def test_new_recordings_alone_go_through_slam(tmp_path: Path, monkeypatch: pytes
     for bag in bags[:-1]:
         bag.rename(recordings / bag.name)
     store = Path(out) / "homes" / "ada" / "store"
-    assert first_round(home, out, CONFIG).did == ("place", "statistics")
+    assert first_round(home, out, CONFIG).did == ("align", "statistics")
     before = (store / "walks.sqlite").read_bytes()
     assert first_round(home, out, CONFIG).did == ()
     assert (store / "walks.sqlite").read_bytes() == before
@@ -158,13 +158,13 @@ def test_new_recordings_alone_go_through_slam(tmp_path: Path, monkeypatch: pytes
 
     slam = offline.run_slam
     monkeypatch.setattr(offline, "run_slam", lambda source, **about: mapped.append(source) or slam(source, **about))
-    assert first_round(home, out, CONFIG).did == ("place", "statistics")
+    assert first_round(home, out, CONFIG).did == ("align", "statistics")
     assert len(mapped) == 1
     done = json.loads((store.parent / "done.json").read_text())
-    assert sorted(done["place"]["recordings"]) == [bag.name for bag in bags]
+    assert sorted(done["align"]["recordings"]) == [bag.name for bag in bags]
     (recordings / "damaged.mcap").write_bytes(b"not a bag")
-    assert first_round(home, out, CONFIG).did == ("place",)  # the same walks
-    assert "damaged.mcap" in json.loads((store.parent / "done.json").read_text())["place"]["refused"][0]
+    assert first_round(home, out, CONFIG).did == ("align",)  # the same walks
+    assert "damaged.mcap" in json.loads((store.parent / "done.json").read_text())["align"]["refused"][0]
 
 
 def test_statistics_add_up_to_a_prior_between_the_homes(tmp_path: Path) -> None:
