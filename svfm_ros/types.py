@@ -388,3 +388,7 @@ class Forecast:
     unfamiliar: float = 0.0  # probability in [0, 1] that the walker follows none of the recorded habits
     resident: str | None = None  # whose habits it rests on; None: those of the home, all residents together
     reason: str = ""  # why the forecast is not known; empty where it is, or where no walk came near
+
+    def ends_in(self, places: Places) -> NDArray[np.int64]:
+        """Index of the place that each path ends at ``(S,)``; -1 in none."""
+        return places.assign(self.samples_xy[:, -1]) if self.endpoint is None else self.endpoint

@@ -90,7 +90,7 @@ def _draw_fan(axis: "Axes", home: HomeModel, moment: Moment) -> None:
 
     draw_house(axis, home.house)
     found, places = moment.forecast, home.house.places
-    ends = found.endpoint if found.endpoint is not None else places.assign(found.samples_xy[:, -1])
+    ends = found.ends_in(places)
     for place in targets(home.house):
         share = found.shares.get(place.name, 0.0)
         axis.add_patch(Circle((place.x, place.y), 0.5, color=place.colour, alpha=0.06 + 0.4 * share, zorder=2.6))

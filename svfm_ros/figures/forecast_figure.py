@@ -95,7 +95,7 @@ def _floor(axes: Any, grid: OccupancyGrid | None, bounds: Bounds | None) -> None
 
 def _panel(axes: Any, forecast: Forecast, places: Places, title: str) -> None:
     if forecast.known:
-        ends = forecast.endpoint if forecast.endpoint is not None else places.assign(forecast.samples_xy[:, -1])
+        ends = forecast.ends_in(places)
         _paths(axes, forecast, places, ends)
     _endpoints(axes, forecast, places)
     axes.plot(*forecast.samples_xy[:, 0].mean(axis=0), "o", color=_WALKER, ms=9, zorder=6)

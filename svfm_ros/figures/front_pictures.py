@@ -113,7 +113,7 @@ def _fan(axis: "Axes", home: HomeModel, found: Forecast, palette: Palette) -> No
     from matplotlib.collections import LineCollection
 
     places = home.house.places
-    ends = found.endpoint if found.endpoint is not None else places.assign(found.samples_xy[:, -1])
+    ends = found.ends_in(places)
     chosen = np.flatnonzero(ends >= 0)[:_SHOWN]
     colours = [colour_of(places.places[i], palette) for i in ends[chosen].tolist()]
     paths = found.samples_xy[chosen]

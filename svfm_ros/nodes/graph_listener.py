@@ -24,6 +24,7 @@ from std_msgs.msg import String
 from svfm_ros.nodes.client import call_trigger
 from svfm_ros.nodes.messages import convert
 from svfm_ros.nodes.messages.forecast_messages import from_cloud
+from svfm_ros.nodes.messages.serialised import stamp_of_raw
 from svfm_ros.nodes.runtime.spin_thread import SpinThread
 from svfm_ros.nodes.runtime.subscriptions import LATCHED, LATCHED_WALKS
 from svfm_ros.types import Forecast, OccupancyGrid
@@ -107,7 +108,7 @@ class GraphListener:
         )
 
     def _scan(self, raw: bytes) -> None:
-        self.received.scan_s[_stamp_of(raw)] = time.monotonic()
+        self.received.scan_s[stamp_of_raw(raw)] = time.monotonic()
 
     def _pose(self, message: PoseWithCovarianceStamped) -> None:
         now_s, stamp_ns = time.monotonic(), convert.stamp_ns(message.header.stamp)
@@ -134,7 +135,7 @@ class GraphListener:
 
     def _cloud(self, name: str) -> Any:
         def take(raw: bytes) -> None:
-            self.received.clouds[name][_stamp_of(raw)] = bytes(raw)
+            self.received.clouds[name][stamp_of_raw(raw)] = bytes(raw)
 
         return take
 
@@ -143,12 +144,6 @@ class GraphListener:
             name = status.name.partition(":")[0]
             figures = {v.key: v.value for v in status.values}
             self.received.figures[name] = {**figures, "message": status.message}
-
-
-def _stamp_of(raw: Sequence[int] | bytes) -> int:
-    """The stamp at the head of a serialised message: four bytes of encoding, seconds, nanoseconds."""
-    head = bytes(raw[4:12])
-    return int.from_bytes(head[:4], "little") * 1_000_000_000 + int.from_bytes(head[4:], "little")
 
 
 @contextlib.contextmanager

@@ -37,6 +37,7 @@ from svfm_ros.clock import NS_PER_S, hours_of_day
 from svfm_ros.config.node_config import WebNodeConfig
 from svfm_ros.nodes.messages import convert
 from svfm_ros.nodes.messages.forecast_messages import bundle_from_cloud
+from svfm_ros.nodes.messages.serialised import stamp_of_raw
 from svfm_ros.nodes.runtime.configured_node import ConfiguredNode
 from svfm_ros.nodes.runtime.diagnostics import Diagnostics, Health
 from svfm_ros.nodes.runtime.graph_description import WEB_TOKEN_VARIABLE
@@ -147,7 +148,7 @@ class WebNode(ConfiguredNode[WebNodeConfig]):
         self._state.put("m", lambda: map_bytes(_grid(raw)))
 
     def _receive_scan(self, raw: bytes) -> None:
-        self._scans[_stamp_of(raw)] = raw
+        self._scans[stamp_of_raw(raw)] = raw
         while len(self._scans) > _MOST_SCANS:
             self._scans.popitem(last=False)
 
@@ -309,12 +310,6 @@ class WebNode(ConfiguredNode[WebNodeConfig]):
 
     def _health(self) -> Health:
         return Health(figures={"pages": self._server.pages, "pages_dropped": self._server.dropped})
-
-
-def _stamp_of(raw: bytes) -> int:
-    """The stamp at the head of a serialised message: four bytes of encoding, seconds, nanoseconds."""
-    seconds, nanoseconds = struct.unpack_from("<iI", raw, 4)
-    return int(seconds) * NS_PER_S + int(nanoseconds)
 
 
 def _grid(raw: bytes) -> Any:

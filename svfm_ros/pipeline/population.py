@@ -4,13 +4,13 @@ A home's statistics are tens of kilobytes whatever the number of its walks; addi
 thousand homes than for one.
 """
 
-import os
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
+from svfm_ros.atomic_files import write_whole
 from svfm_ros.config.forecast_config import WalkTrainConfig
 from svfm_ros.errors import DataError
 from svfm_ros.forecasting.fit.free_walker_fit import WalkerStatistics, pooled_prior, walker_statistics
@@ -43,16 +43,14 @@ class HomeStatistics:
 
     def save(self, path: Path) -> None:
         """Write them as one file (safetensors)."""
-        from safetensors.numpy import save_file
+        from safetensors.numpy import save
 
         w = self.walker
         parts = {f"information.{n}": x for n, x in w.information.items()}
         parts |= {f"weighted.{n}": x for n, x in w.weighted.items()}
         parts |= {f"number.{n}": x for n, x in self.numbers.items()}
         parts |= {"first": w.first, "rests": w.rests, "count": np.array([w.moves, self.homes], dtype=float)}
-        part = path.with_suffix(".part")
-        save_file({name: np.ascontiguousarray(x, dtype=np.float64) for name, x in parts.items()}, part)
-        os.replace(part, path)
+        write_whole(path, save({name: np.ascontiguousarray(x, dtype=np.float64) for name, x in parts.items()}))
 
     @classmethod
     def load(cls, path: Path) -> "HomeStatistics":

@@ -70,12 +70,12 @@ def train(task: Task, events: EventWriter) -> None:
     from svfm_ros.pipeline.learn import LearnConfig, learn
     from svfm_ros.walks.places import load_places
 
-    walks = _walks(task)
+    walks, frame = _walks(task)
     old = _old(task)
     events.write("begin", walks=len(walks))
     named = load_places(Path(task.places)) if task.places else None
     config = LearnConfig(task.windows, task.fields, task.training, task.found)
-    learned = learn(walks, config, places=named or _known_places(old), frame=_frame(task), progress=events.progress)
+    learned = learn(walks, config, places=named or _known_places(old), frame=frame, progress=events.progress)
     new_nll, old_nll = _compared(walks, old, config)
     accepted = old_nll is None or new_nll is None or new_nll <= old_nll + task.slack
     if accepted:
@@ -97,20 +97,15 @@ def train(task: Task, events: EventWriter) -> None:
     )
 
 
-def _walks(task: Task) -> "list[Walk]":
+def _walks(task: Task) -> "tuple[list[Walk], str]":
+    """The aligned walks and their frame."""
     from svfm_ros.walks.walk_store import WalkStore
 
     store = WalkStore.open(Path(task.store))
     walks = list(store.aligned_walks(task.resident or None))
     if len(walks) < 2:
         raise DataError(f"expected two or more walks with a pose in the house, got {len(walks)} of {len(store)}")
-    return walks
-
-
-def _frame(task: Task) -> str:
-    from svfm_ros.walks.walk_store import WalkStore
-
-    return WalkStore.open(Path(task.store)).frame
+    return walks, store.frame
 
 
 def _old(task: Task) -> "WalkModelFile | None":

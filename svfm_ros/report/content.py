@@ -109,9 +109,6 @@ def _unfamiliar(forecaster: Forecaster, walks: Sequence[Walk]) -> NDArray[np.flo
     """Probability ``(N,)`` that each whole walk followed no recorded habit; NaN for those that are not scored."""
     found = np.full(len(walks), np.nan)
     for n in np.unique(np.linspace(0, len(walks) - 1, min(len(walks), _MOST_SCORED)).round().astype(int)).tolist():
-        walk = walks[n]
-        asked = forecaster.forecast(
-            walk.xy[-1], int(walk.stamps_ns[-1]), walk_so_far=walk, horizon_s=1.0, samples=20, seed=n
-        )
-        found[n] = asked.unfamiliar
+        posterior = forecaster.posterior(walks[n])
+        found[n] = np.nan if posterior is None else posterior.unfamiliar
     return found if np.nanmax(found, initial=0.0) > 0.0 else np.full(len(walks), np.nan)

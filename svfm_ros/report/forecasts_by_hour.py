@@ -94,7 +94,7 @@ def _forecast(forecaster: Forecaster, origin: _Origin, hour: int) -> HourForecas
     found = forecaster.forecast(
         origin.xy, 0, what_if_hour=float(hour), horizon_s=_HORIZON_S, samples=_SAMPLES, seed=hour
     )
-    ends = found.endpoint if found.endpoint is not None else forecaster.places.assign(found.samples_xy[:, -1])
+    ends = found.ends_in(forecaster.places)
     names = (*forecaster.places.names, forecaster.config.elsewhere)
     apart = np.abs(origin.hours - (hour + 0.5))
     return HourForecast(

@@ -43,7 +43,7 @@ def to_cloud(forecast: Forecast, places: Places) -> PointCloud2:
     rows = np.zeros((paths, moments), dtype=_ROW)
     rows["x"], rows["y"] = forecast.samples_xy[..., 0], forecast.samples_xy[..., 1]
     rows["t"] = forecast.times_s
-    ends = forecast.endpoint if forecast.endpoint is not None else places.assign(forecast.samples_xy[:, -1])
+    ends = forecast.ends_in(places)
     rows["place"], rows["component"] = ends[:, None], forecast.component[:, None]
     cloud = PointCloud2(header=convert.header(forecast.frame, forecast.stamp_ns), height=paths, width=moments)
     cloud.fields, cloud.is_dense = _FIELDS, True

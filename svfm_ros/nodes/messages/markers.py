@@ -128,7 +128,7 @@ def _paths(forecast: Forecast, places: Places, style: MarkerStyle) -> Iterator[S
 
 def _groups(forecast: Forecast, places: Places) -> Indices:
     """For each sample ``(S,)`` the index of the place it ends at, -1: in no place, -2: a sample of the free walker."""
-    ends = places.assign(forecast.samples_xy[:, -1]) if forecast.endpoint is None else forecast.endpoint
+    ends = forecast.ends_in(places)
     return np.where(forecast.component < 0, _FREE, ends)
 
 

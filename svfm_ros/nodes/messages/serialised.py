@@ -8,7 +8,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["CdrWriter", "has_same_definition", "message_class"]
+from svfm_ros.clock import NS_PER_S
+
+__all__ = ["CdrWriter", "has_same_definition", "message_class", "stamp_of_raw"]
 
 
 class CdrWriter:
@@ -51,6 +53,12 @@ class CdrWriter:
     def finish(self) -> bytes:
         """The message with its four-byte encapsulation header."""
         return b"\0\1\0\0" + bytes(self._data)
+
+
+def stamp_of_raw(data: bytes) -> int:
+    """The stamp (ns) at the head of a serialised message: four bytes of encoding, seconds, nanoseconds."""
+    seconds, nanoseconds = struct.unpack_from("<iI", data, 4)
+    return int(seconds) * NS_PER_S + int(nanoseconds)
 
 
 def message_class(msgtype: str) -> Any | None:

@@ -4,6 +4,7 @@ import os
 import stat
 from pathlib import Path
 
+from svfm_ros.atomic_files import make_folder
 from svfm_ros.errors import UsageError
 
 __all__ = ["default_store", "make_private_folder"]
@@ -18,9 +19,7 @@ def default_store(name: str) -> Path:
 def make_private_folder(path: Path) -> None:
     """Make a folder (mode 0700) with its parents; raises where it is no folder or belongs to another user."""
     try:
-        missing = [folder for folder in (path, *path.parents) if not folder.exists()]
-        for folder in reversed(missing):
-            folder.mkdir(mode=0o700, exist_ok=True)
+        make_folder(path)
         status = path.stat()
     except OSError as error:
         raise UsageError(f"cannot make the folder {path}: {error.strerror}") from error

@@ -7,7 +7,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from svfm_ros.config.options import to_mapping
@@ -78,8 +78,7 @@ class TrainingProcess:
                 process.wait()
 
     def _change(self, **changes: Any) -> None:
-        fields = {name: getattr(self._state, name) for name in TrainingState.__slots__}
-        self._state = TrainingState(**{**fields, **changes})
+        self._state = replace(self._state, **changes)
 
     def _follow(self, task: Task) -> None:
         done: Mapping[str, Any] | None = None
