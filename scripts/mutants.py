@@ -168,7 +168,7 @@ def is_caught(mutant: Mutant, folder: Path, timeout_s: float) -> tuple[bool, str
     finally:
         path.write_text(original)
         forget_compiled(mutant.file, folder)
-    return code != 0, f"{time.monotonic() - began:.0f} s"
+    return code != 0, f"{time.monotonic() - began:.0f} s{': the time was over, repeat with more' if code == -1 else ''}"
 
 
 def forget_compiled(file: Path, folder: Path) -> None:

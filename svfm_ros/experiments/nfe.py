@@ -4,6 +4,7 @@ All fields have the same bound on their length. Beside the mean over instances s
 one step size, which is that of its hardest row.
 """
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -109,15 +110,17 @@ def _evaluations(trained: TrainedClassifier, tolerance: float) -> tuple[NDArray[
     return alone.nfe.numpy(), int(solve(field, x, times, config=batch).nfe[0])
 
 
-def _rows(counted: list[_EvaluationCounts]) -> list[tuple[Any, ...]]:
-    rows = []
+def _cases(counted: list[_EvaluationCounts]) -> Iterator[tuple[tuple[str, str, str], dict[str, _EvaluationCounts]]]:
+    """Set, units and tolerance of each case, and its counts by kind."""
     for i in range(0, len(counted), len(KINDS)):
-        same = counted[i : i + len(KINDS)]
-        head = same[0]
-        where = (head.points, head.activation, f"{head.tolerance:g}")
-        rows.append((*where, "alone", *_cells({c.kind: c.mean for c in same})))
-        rows.append((*where, "as a batch", *_cells({c.kind: c.per_batch for c in same})))
-    return rows
+        head = counted[i]
+        yield (head.points, head.activation, f"{head.tolerance:g}"), {c.kind: c for c in counted[i : i + len(KINDS)]}
+
+
+def _rows(counted: list[_EvaluationCounts]) -> Iterator[tuple[Any, ...]]:
+    for where, by_kind in _cases(counted):
+        yield (*where, "alone", *_cells({kind: c.mean for kind, c in by_kind.items()}))
+        yield (*where, "as a batch", *_cells({kind: c.per_batch for kind, c in by_kind.items()}))
 
 
 def _cells(means: dict[str, float]) -> tuple[Any, ...]:
@@ -126,32 +129,23 @@ def _cells(means: dict[str, float]) -> tuple[Any, ...]:
     return (*(round(means[k], 1) for k in KINDS), round(means["VF"] - means["SVFM+TVLoss"], 1), below)
 
 
-def _checks(counted: list[_EvaluationCounts]) -> list[Check]:
-    checks = []
-    for i in range(0, len(counted), len(KINDS)):
-        by_kind = {c.kind: c for c in counted[i : i + len(KINDS)]}
-        head = counted[i]
-        where = f"{head.points}, {head.activation}, {head.tolerance:g}"
+def _checks(counted: list[_EvaluationCounts]) -> Iterator[Check]:
+    for case, by_kind in _cases(counted):
+        where = ", ".join(case)
         vf, vf_tv, svfm_tv = by_kind["VF"].mean, by_kind["VF+TVLoss"].mean, by_kind["SVFM+TVLoss"].mean
         ordered = svfm_tv < vf_tv < vf
-        checks.append(Check(f"{where}: SVFM+TVLoss < VF+TVLoss < VF", float(ordered), "true", ordered))
+        yield Check(f"{where}: SVFM+TVLoss < VF+TVLoss < VF", float(ordered), "true", ordered)
         saved = f"{where}: saved per instance by SVFM+TVLoss ({svfm_tv:.1f}) over VF ({vf:.1f})"
-        checks.append(at_least(saved, vf - svfm_tv, _SAVED))
-    return checks
+        yield at_least(saved, vf - svfm_tv, _SAVED)
 
 
 def _paper_claim(counted: list[_EvaluationCounts]) -> str:
     """Where SVFM without TVLoss needs fewer evaluations than VF+TVLoss, as in the paper, and where not."""
-    holds: list[str] = []
-    fails: list[str] = []
-    for i in range(0, len(counted), len(KINDS)):
-        by_kind = {c.kind: c for c in counted[i : i + len(KINDS)]}
-        head = counted[i]
-        where = f"{head.points}/{head.activation}/{head.tolerance:g}"
-        (holds if by_kind["SVFM"].mean < by_kind["VF+TVLoss"].mean else fails).append(where)
-    total = len(holds) + len(fails)
+    cases = list(_cases(counted))
+    fails = ["/".join(case) for case, c in cases if c["SVFM"].mean >= c["VF+TVLoss"].mean]
+    holds = len(cases) - len(fails)
     return (
-        f"SVFM without TVLoss is below VF+TVLoss in {len(holds)} of {total} cases; not on {', '.join(fails) or 'none'}"
+        f"SVFM without TVLoss is below VF+TVLoss in {holds} of {len(cases)} cases; not on {', '.join(fails) or 'none'}"
     )
 
 
