@@ -20,20 +20,20 @@ def run_with_false_loops(scans: Sequence[Scan], seed: int) -> tuple[SlamRun, int
     find, rng = search.find, np.random.default_rng(seed)
     count = {"true": 0, "false": 0}
 
-    def find_and_lie(view: MapView, *rest: object) -> list[Constraint]:
+    def find_with_false(view: MapView, *rest: object) -> list[Constraint]:
         found = list(find(view, *rest))
         count["true"] += len(found)
         while found and (count["false"] + 1) * _TRUE_PER_FALSE <= count["true"]:
             count["false"] += 1
-            found.append(_lie(view.poses, found[0].information, rng))
+            found.append(_false_loop(view.poses, found[0].information, rng))
         return found
 
-    search.find = find_and_lie
+    search.find = find_with_false
     return run_slam(scans, slam=slam), count["false"]
 
 
-def _lie(poses: np.ndarray, information: np.ndarray, rng: np.random.Generator) -> Constraint:
-    """Every other one says that two places are the same, the rest are off by some steps, as in a corridor."""
+def _false_loop(poses: np.ndarray, information: np.ndarray, rng: np.random.Generator) -> Constraint:
+    """A loop between two random keyframes: half of them claim the same position, half are off by up to 3 m."""
     a, b = sorted(int(k) for k in rng.choice(len(poses), 2, replace=False))
     if rng.random() < 0.5:
         claim = np.array([*rng.normal(size=2), rng.uniform(-np.pi, np.pi)])

@@ -30,20 +30,20 @@ class PeerRun:
 
     @property
     def came(self) -> bool:
-        """Whether it ran at all."""
+        """Whether it ran."""
         return len(self.poses) > 0
 
 
 def run_peers(scans: Sequence[Scan], limit_s: float, all_guesses: bool = False) -> list[PeerRun]:
     """Every peer there is, each given up on after the limit."""
     guesses = (False, True) if all_guesses else (False,)
-    with _own_words_aside():
+    with _stdout_to_stderr():
         return [*(_run_yag(scans, limit_s, velocity) for velocity in guesses), _run_breezy(scans, limit_s)]
 
 
 @contextlib.contextmanager
-def _own_words_aside() -> Iterator[None]:
-    """What compiled code prints goes where progress goes, not among the figures."""
+def _stdout_to_stderr() -> Iterator[None]:
+    """What compiled code prints goes to stderr, not among the figures."""
     sys.stdout.flush()
     kept = os.dup(1)
     os.dup2(2, 1)
@@ -56,7 +56,7 @@ def _own_words_aside() -> Iterator[None]:
 
 
 def _flush_c() -> None:
-    """C++ keeps what it printed in a buffer of its own."""
+    """Flush the buffer of C and C++."""
     ctypes.CDLL(None).fflush(None)
 
 

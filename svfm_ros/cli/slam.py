@@ -182,6 +182,7 @@ def _report(args: argparse.Namespace, source: "ScanSource", summary: dict[str, A
     rows = [
         ("scans with a pose", f"{summary['scans_placed']} of {summary['scans']}"),
         ("left out", left_out),
+        *_piece_rows(summary["counters"]),
         ("recording", f"{summary['covered_s']:.1f} s, {summary['path_m']:.1f} m walked"),
         ("map", f"{size[0]:.1f} x {size[1]:.1f} m"),
         ("loop closures", f"{summary['loops_believed']} accepted of {summary['loops_found']}"),
@@ -191,6 +192,12 @@ def _report(args: argparse.Namespace, source: "ScanSource", summary: dict[str, A
         ("written to", str(args.out)),
     ]
     print_table(f"{args.input} ({source.kind})", ("what", "value"), rows)
+
+
+def _piece_rows(counters: dict[str, int]) -> list[tuple[str, str]]:
+    """The pieces of the recording that no loop closure joins to the map; their scans have no pose."""
+    pieces, scans = (counters.get(name, 0) for name in ("pieces_left_out", "scans_in_pieces_left_out"))
+    return [("pieces apart", f"{pieces} with {scans} scans, whose pose in the map is not known")] if pieces else []
 
 
 def _motion_rows(motion: dict[str, Any]) -> list[tuple[str, str]]:

@@ -1,7 +1,7 @@
 """Submaps, loop search and pose graph: processes jobs, in a thread or synchronously, and corrects keyframe poses.
 
-A loop closure can match well and still be false. If the optimised graph strains an odometry step beyond its covariance,
-the new loops are dropped and the graph is restored.
+A loop closure can match well and still be false. If the optimised graph changes an odometry step by more than its
+covariance allows, the new loops are dropped and the graph is restored.
 
 Synchronously a run repeats exactly; in a thread the scans are not delayed, because compiled code releases the GIL. When
 jobs pile up, all keyframes are added and only the newest loop query is answered.
@@ -29,8 +29,8 @@ __all__ = ["Backend", "Correction", "GraphRecord", "Job", "Loop", "Mapper"]
 
 Array = NDArray[np.float64]
 
-_FAR_OFF_M, _FAR_OFF_RAD = 1.0, 0.3
-_MAX_STEP_CHI2 = 4.0  # of one odometry step; with true loops it stays far below one
+_FAR_OFF_M, _FAR_OFF_RAD = 1.0, 0.3  # a loop that disagrees by more moves a whole piece first
+_MAX_STEP_CHI2 = 4.0  # squared, weighted residual of one odometry step; far below one with true loops
 
 
 @dataclass(frozen=True, slots=True)

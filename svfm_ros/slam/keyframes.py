@@ -41,8 +41,8 @@ Array = NDArray[np.float64]
 Ints = NDArray[np.int64]
 T = TypeVar("T", bound=np.generic)
 
-_LOOP_COST_M = 1.0
-_SURE_M, _SURE_WALK_M = 0.5, 60.0  # a local map extends so far where the standard deviation of the way is smaller
+_LOOP_LENGTH_M = 1.0  # of a link across a loop closure
+_CERTAIN_M, _CERTAIN_WALK_M = 0.5, 60.0  # with a smaller standard deviation, links are followed over this path length
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,9 +95,9 @@ class Keyframes:
 
     @classmethod
     def restored(
-        cls, distance_m: float, stamps_ns: Ints, view: MapView, chains: Ints, ways: Iterable[tuple[int, int]]
+        cls, distance_m: float, stamps_ns: Ints, view: MapView, chains: Ints, links: Iterable[tuple[int, int]]
     ) -> "Keyframes":
-        """Keyframes from saved arrays; ``ways`` are the links along the path, loops are set afterwards."""
+        """Keyframes from saved arrays; ``links`` are those along the path, loops are set afterwards."""
         self = cls(distance_m)
         self._points, self._starts = view.pool.points.copy(), view.pool.starts.copy()
         self._poses, self._variances, self._chains = view.poses.copy(), view.variances.copy(), chains.copy()
@@ -105,7 +105,7 @@ class Keyframes:
         self._pieces = list(range(int(chains.max(initial=0)) + 1))
         self._links = [{} for _ in stamps_ns]
         self.stamps_ns = [int(s) for s in stamps_ns]
-        for a, b in ways:
+        for a, b in links:
             self._link(a, b, float(self._walked_m[b] - self._walked_m[b - 1]))
         return self
 
@@ -199,7 +199,7 @@ class Keyframes:
             self._links[b].pop(a, None)
         self._loops = [(a, b) for a, b in pairs if b not in self._links[a]]
         for a, b in self._loops:
-            self._link(a, b, _LOOP_COST_M)
+            self._link(a, b, _LOOP_LENGTH_M)
         self._join_pieces()
 
     def _join_pieces(self) -> None:
@@ -213,7 +213,7 @@ class Keyframes:
         return int(np.searchsorted(self._chains[: len(self)], self._chains[k]))
 
     def view(self, k: int) -> "KeyframeView":
-        """One keyframe by itself."""
+        """Pose and points of one keyframe."""
         points = self._points[self._starts[k] : self._starts[k + 1], :2]
         return KeyframeView(k, self.stamps_ns[k], Pose2.from_array(self._poses[k]), points)
 
@@ -227,11 +227,11 @@ class Keyframes:
         """Up to ``most`` keyframes nearest to k along links; those out of reach are skipped.
 
         Links are followed for ``along_m``, else as far as ``most`` keyframes at their usual distance go. Where
-        keyframes are sparse they are followed farther, as long as the steps between were certain: what is still in view
-        then counts, and the heading drifts less.
+        keyframes are sparse they are followed farther, as long as the steps between were certain: so all walls in view
+        are in the local map, and the heading drifts less.
         """
         usual_m = most * self._distance_m if along_m is None else along_m
-        sure_m2 = self._variances[: len(self), 0]
+        variances_m2 = self._variances[: len(self), 0]
         centre, poses = self._poses[k, :2].copy(), self._poses
         found: list[int] = []
         done: set[int] = set()
@@ -244,8 +244,8 @@ class Keyframes:
             if abs(poses[i, 0] - centre[0]) <= reach_m and abs(poses[i, 1] - centre[1]) <= reach_m:
                 found.append(i)
             for j, length_m in self._links[i].items():
-                is_sure = abs(sure_m2[k] - sure_m2[j]) <= _SURE_M**2
-                if j not in done and walked_m + length_m <= (max(usual_m, _SURE_WALK_M) if is_sure else usual_m):
+                is_certain = abs(variances_m2[k] - variances_m2[j]) <= _CERTAIN_M**2
+                if j not in done and walked_m + length_m <= (max(usual_m, _CERTAIN_WALK_M) if is_certain else usual_m):
                     heapq.heappush(heap, (walked_m + length_m, j))
         return np.array(sorted(found), dtype=np.int64)
 
@@ -269,13 +269,13 @@ def grown(array: NDArray[T], rows: int) -> NDArray[T]:
 
 _NEW_VIEW = 0.6  # with a smaller share of inliers a keyframe is added after a shorter distance
 _NEW_VIEW_M, _NEW_VIEW_RAD = 0.1, 0.15
-_BLUNT_M = 0.3  # the same with a larger standard deviation: the pose graph corrects only keyframes
-_FAMILIAR_RATIO = 0.85  # least share of inliers in a known part of the map
-_MOST_OF_CHANGED = 4  # times as many similar keyframes where a smaller share of the scan lies on the map
+_AMBIGUOUS_M = 0.3  # the same with a larger standard deviation, because the pose graph corrects only keyframes
+_FAMILIAR_RATIO = 0.85  # minimum share of inliers in a known part of the map
+_MORE_WHERE_CHANGED = 4  # times as many similar keyframes are kept where a smaller share of the scan matches
 _FAMILIAR_M, _FAMILIAR_RAD = 0.4, 0.5  # largest pose difference of keyframes that count as similar
 _LONGEST_STEP_M = 5.0  # between reference keyframe and scan, for the search of similar keyframes
-_AS_GOOD = 0.8  # largest distance to the reference, in keyframe distances
-_TIE_FLOOR = np.array([0.02, 0.02, 0.004])  # least standard deviations of a relocalisation: m, m, rad
+_FARTHEST = 0.8  # largest distance from the keyframe that a scan refers to, in keyframe distances
+_RELOCALISATION_FLOOR = np.array([0.02, 0.02, 0.004])  # minimum standard deviations: m, m, rad
 
 
 def needs_keyframe(moved: Pose2, match: MatchResult, config: SlamConfig) -> bool:
@@ -283,8 +283,8 @@ def needs_keyframe(moved: Pose2, match: MatchResult, config: SlamConfig) -> bool
     distance_m, turn_rad = math.hypot(moved.x, moved.y), abs(moved.theta)
     if distance_m >= config.keyframe_distance_m or turn_rad >= config.keyframe_turn_rad:
         return True
-    is_blunt = float(worst_variances(match.information)[0]) > _BLUNT_M**2
-    return (match.inlier_ratio < _NEW_VIEW or is_blunt) and (distance_m >= _NEW_VIEW_M or turn_rad >= _NEW_VIEW_RAD)
+    is_ambiguous = float(worst_variances(match.information)[0]) > _AMBIGUOUS_M**2
+    return (match.inlier_ratio < _NEW_VIEW or is_ambiguous) and (distance_m >= _NEW_VIEW_M or turn_rad >= _NEW_VIEW_RAD)
 
 
 def familiar_keyframe(keyframes: Keyframes, reference: int, match: MatchResult, config: SlamConfig) -> int | None:
@@ -293,7 +293,7 @@ def familiar_keyframe(keyframes: Keyframes, reference: int, match: MatchResult, 
     Those of all earlier visits count that a loop closure joins to the reference. The nearest along links alone are
     those of this visit once a home was crossed often: each visit would add keyframes for ever.
     """
-    enough = config.familiar_views * (1 if match.inlier_ratio >= _FAMILIAR_RATIO else _MOST_OF_CHANGED)
+    enough = config.familiar_views * (1 if match.inlier_ratio >= _FAMILIAR_RATIO else _MORE_WHERE_CHANGED)
     if not enough:
         return None
     off = geometry.relative(match.T_target_source.as_array(), keyframes.poses)  # (K, 3)
@@ -307,7 +307,7 @@ def familiar_keyframe(keyframes: Keyframes, reference: int, match: MatchResult, 
     if len(joined) < enough:
         return None
     gaps = np.maximum(distances_m / config.keyframe_distance_m, turns_rad / config.keyframe_turn_rad)[joined]
-    return int(joined[np.argmin(gaps)]) if gaps.min() < _AS_GOOD else None
+    return int(joined[np.argmin(gaps)]) if gaps.min() < _FARTHEST else None
 
 
 def relocalisation_constraint(keyframes: Keyframes, k: int, match: MatchResult) -> Constraint:
@@ -315,5 +315,5 @@ def relocalisation_constraint(keyframes: Keyframes, k: int, match: MatchResult) 
     poses = keyframes.poses
     old = np.flatnonzero(keyframes.in_largest_piece[:k])
     nearest = int(old[np.argmin(np.hypot(*(poses[old, :2] - poses[k, :2]).T))])
-    information = information_with_floor(turned(match.information, poses[nearest, 2]), _TIE_FLOOR)
+    information = information_with_floor(turned(match.information, poses[nearest, 2]), _RELOCALISATION_FLOOR)
     return Constraint(nearest, k, Pose2.from_array(geometry.relative(poses[nearest], poses[k])), information, "loop")

@@ -29,9 +29,9 @@ __all__ = ["Localiser"]
 Array = NDArray[np.float64]
 
 _FEWEST_POINTS = 20
-_CERTAIN, _UNCERTAIN_S = 0.55, 1.0  # after a smaller share of inliers for so long, the whole map is searched
+_CERTAIN, _UNCERTAIN_S = 0.55, 1.0  # with a smaller share of inliers for so long, the whole map is searched
 _PROPAGATED_M = 20.0  # path length without a match against the given map, after which the pose is unknown
-_SAME_M, _SAME_RAD = 0.3, 0.2
+_SAME_M, _SAME_RAD = 0.3, 0.2  # a pose found in the whole map confirms the tracked one within this
 _UNKNOWN_SPREAD = np.array([100.0, 100.0, 10.0])  # m, m, rad
 _SMALL_MAP_KEYFRAMES = 150  # a larger small map is replaced by a new one
 

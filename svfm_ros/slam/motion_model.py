@@ -14,10 +14,10 @@ __all__ = ["MotionSource", "VelocityModel"]
 
 Array = NDArray[np.float64]
 
-_SLACK_M, _SLACK_RAD = 0.2, 0.15  # least half size of the search window
+_SLACK_M, _SLACK_RAD = 0.2, 0.15  # minimum half size of the search window
 _SPREAD_M, _SPREAD_M_S = 0.1, 0.2  # standard deviation of a prediction, plus its growth per second
 _SPREAD_RAD, _SPREAD_RAD_S = 0.1, 0.3
-_MOST_REACH_M, _MOST_TURN_RAD = 2.0, 1.8
+_MOST_REACH_M, _MOST_TURN_RAD = 2.0, 1.8  # maximum half size of the search window
 _MEAN_S, _PAUSE_S = 5.0, 8.0  # time constant of the mean velocity; longer gaps do not update it
 _MAX_SPREAD_M = 0.1  # motions with a larger standard deviation hardly update the mean velocity
 _WINDOW_SPREADS = 3.0  # half size of the window around a hint, in its standard deviations
@@ -83,7 +83,7 @@ class VelocityModel:
 
 
 def _hinted(guess: Guess, T_map_previous: Pose2, moved: Pose2, hint: MotionHint) -> Guess:
-    """The guess at the hinted pose; where the hint says how certain it is, the window is no larger than that needs."""
+    """The guess at the hinted pose; where the hint has standard deviations, the window is no larger than they need."""
     hinted = hint.T_previous_now.as_array()
     there = T_map_previous @ Pose2.from_array(np.where(np.isfinite(hinted), hinted, moved.as_array()))
     guess = replace(guess, T_map_scan=there)

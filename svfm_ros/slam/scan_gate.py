@@ -22,14 +22,14 @@ __all__ = ["ScanGate"]
 _LONG_GAP_S = 2.0
 _LONGEST_SWEEP_S = 10.0
 _SAME_RAD, _SAME_SWEEP_S, _SAME_RANGE = 0.1, 0.1, 1.5  # changes of angles, duration and greatest range in use
-_NEW_SHAPE_SCANS = 5  # in a row, after which another shape is believed
-_ANY_SHAPE_SCANS = 20  # so many more scans that differ than scans that do not: this sensor has no fixed shape
-_BREAK_S = 10.0  # the sensor may be elsewhere after a longer pause or step of the clock
-_BACK_S = 1.0  # and after a step back: perhaps a recording began again
+_NEW_SHAPE_SCANS = 5  # so many in a row with another shape are accepted
+_ANY_SHAPE_SCANS = 20  # with so many more scans that differ than scans that do not, the sensor has no fixed shape
+_BREAK_S = 10.0  # after a longer pause or step of the clock the sensor may be elsewhere
+_BACK_S = 1.0  # and after a longer step back: a recording may have begun again
 _DEFAULT_PERIOD_S = 0.1
 _PERIODS = 15  # intervals that the usual one is the median of
 _FAULTY_SCANS = 20  # after a stamp that went back, so many further ones are suspect
-_SUSPECT_PERIODS = 10.0  # a suspect interval longer than this many usual ones is ignored
+_SUSPECT_PERIODS = 10.0  # a suspect interval that is longer than this many usual ones is replaced by a usual one
 
 
 class ScanGate:

@@ -42,13 +42,13 @@ __all__ = ["Slam", "odometry_only"]
 
 Array = NDArray[np.float64]
 
-_FEWEST_POINTS = 20
+_FEWEST_POINTS = 20  # of a scan that is used
 _LOCAL_REACH_M = 25.0
-_FREE = 15  # free space of the local map is drawn from this many of its newest keyframes
-_ODOMETRY_FLOOR = np.array([0.01, 0.01, 0.002])  # least standard deviations of a step: m, m, rad
+_FREE_KEYFRAMES = 15  # the newest keyframes of the local map, from which its free space is drawn
+_ODOMETRY_FLOOR = np.array([0.01, 0.01, 0.002])  # minimum standard deviations of a step: m, m, rad
 _FEWEST_KEYFRAMES = 3  # of a loop query
 _RELOCALISE_M = 15.0  # path length after which relocalisation is given up
-_MOST_QUERIES = 40  # along a piece that is searched for at the end
+_MOST_QUERIES = 40  # loop queries along each piece at the end
 _UNKNOWN_SPREAD = np.array([100.0, 100.0, 10.0])  # m, m, rad
 _LOST_SCANS, _LOST_S = 3, 1.0  # after so many lost scans and so long, a new chain begins
 
@@ -76,15 +76,17 @@ class Slam:
 
     @classmethod
     def resumed(cls, state: SlamState, config: SlamConfig | None = None, *, background: bool = False) -> "Slam":
-        """Continue with a saved map; the first scans are relocalised in it."""
+        """SLAM that continues with a saved map; the first scans are relocalised in it."""
         self = cls(config, background=background)
         if not len(state):
             return self
         view = MapView(
             Pool(state.points, state.starts), state.poses, state.walked_m, state.progress, state.variances, state.chains
         )
-        ways = [(c.from_id, c.to_id) for c in state.steps if not is_break(c) or _in_one_chain(state.chains, c)]
-        self._keyframes = Keyframes.restored(self.config.keyframe_distance_m, state.stamps_ns, view, state.chains, ways)
+        links = [(c.from_id, c.to_id) for c in state.steps if not is_break(c) or _in_one_chain(state.chains, c)]
+        self._keyframes = Keyframes.restored(
+            self.config.keyframe_distance_m, state.stamps_ns, view, state.chains, links
+        )
         self._history = History.restored(state.scan_stamps_ns, state.scan_keyframes, state.scan_poses)
         self._reference = len(state) - 1
         self._submaps.restore(len(state.spans), [(int(k), float(state.progress[k])) for k in state.open_submaps])
@@ -164,9 +166,9 @@ class Slam:
         self.counters["scans_in_pieces_left_out"] = len(self._history) - len(self.trajectory())
 
     def _join_pieces(self) -> None:
-        """Search for the pieces that are still apart, from all along them."""
+        """Search loops to the other pieces for every piece that is still apart, from keyframes all along it."""
         for piece in np.unique(self._keyframes.pieces).tolist():
-            members = np.flatnonzero(self._keyframes.pieces == piece)  # empty once it was joined
+            members = np.flatnonzero(self._keyframes.pieces == piece)  # empty once the piece was joined
             for k in members[:: max(self.config.loop_every, len(members) // _MOST_QUERIES)].tolist():
                 query = None if self._keyframes.in_largest_piece[k] else self._query_until(k)
                 if query is not None:
@@ -277,7 +279,7 @@ class Slam:
         self._near = self._keyframes.near(k, config.local_keyframes, _LOCAL_REACH_M)
         poses = self._keyframes.poses
         self._local = build_local_map(
-            self._keyframes.pool, poses, self._near, poses[k], _LOCAL_REACH_M, self._near[-_FREE:]
+            self._keyframes.pool, poses, self._near, poses[k], _LOCAL_REACH_M, self._near[-_FREE_KEYFRAMES:]
         )
 
     def _handle_loss(
@@ -336,10 +338,10 @@ class Slam:
 
     def _adopt_loops(self, loops: tuple[Loop, ...]) -> None:
         self.loops = loops
-        believed = [loop.constraint for loop in loops if loop.accepted]
-        self._keyframes.set_loops((c.from_id, c.to_id) for c in believed)
+        accepted = [loop.constraint for loop in loops if loop.accepted]
+        self._keyframes.set_loops((c.from_id, c.to_id) for c in accepted)
         self.counters["loops_found"] = len(loops)
-        self.counters["loops_refused"] = len(loops) - len(believed)
+        self.counters["loops_refused"] = len(loops) - len(accepted)
 
     # ---- results
 

@@ -141,7 +141,9 @@ class BagWriter:
         message = t[_ODOM_TYPE](
             header=self._header(stamp_ns, ODOM_FRAME),
             child_frame_id=LASER_FRAME,
-            pose=t["geometry_msgs/msg/PoseWithCovariance"](pose=self._pose(pose), covariance=_of_6d(covariance)),
+            pose=t["geometry_msgs/msg/PoseWithCovariance"](
+                pose=self._pose(pose), covariance=_covariance_6d(covariance)
+            ),
             twist=t["geometry_msgs/msg/TwistWithCovariance"](
                 twist=t["geometry_msgs/msg/Twist"](
                     linear=self._vector((vx, vy, 0.0)), angular=self._vector((0.0, 0.0, turning))
@@ -179,8 +181,8 @@ class BagWriter:
         self._writer.write(self._connections[key], received_ns, self._types.serialize_cdr(message, kind))
 
 
-def _of_6d(covariance: ArrayLike) -> NDArray[np.float64]:
-    """A covariance of x, y, theta ``(3, 3)`` within that of x, y, z and the turns about them ``(36,)``."""
+def _covariance_6d(covariance: ArrayLike) -> NDArray[np.float64]:
+    """The covariance ``(36,)`` of x, y, z, roll, pitch, yaw with that of x, y, yaw ``(3, 3)`` in it."""
     whole = np.zeros((6, 6))
     whole[np.ix_((0, 1, 5), (0, 1, 5))] = np.asarray(covariance)
     return whole.ravel()

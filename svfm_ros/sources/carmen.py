@@ -23,7 +23,8 @@ _KINDS = ("ROBOTLASER1", "FLASER", "RAWLASER1")  # the first of these that a log
 _WORDS = (*_KINDS, "PARAM", "ODOM", "SYNC", "RLASER", "NEFF", "TRUEPOS")
 _SICK_LIMIT_M = 80.0  # SICK's 81.9 m and its neighbours stand for "no echo"
 _RANGE_MIN_M = 0.02
-# Readings that pile up at the largest value stand for "no echo": this share of all, this often its neighbourhood.
+# Many readings at the largest value stand for "no echo": at least this share of all, and this many times as many as
+# in the metre below.
 _PILE_SHARE = 0.001
 _PILE_RATIO = 5.0
 

@@ -1,7 +1,7 @@
 """Messages out of damaged bags, read from front to back without their index.
 
-A recorder that was killed leaves a bag without an index; disks and old converters leave worse. The messages
-themselves sit in chunks, which can be read one after another. What cannot be read is skipped and reported.
+A recorder that was killed leaves a bag without an index; full disks and old converters damage other parts. The messages
+are in chunks, which can be read one after another. What cannot be read is skipped and reported.
 """
 
 import bz2

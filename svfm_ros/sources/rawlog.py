@@ -1,7 +1,7 @@
 """MRPT rawlogs, packed with gzip or not: the ``CObservation2DRangeScan`` objects in them.
 
-A rawlog is a stream of objects of many classes; only the range scans are decoded, found by their class name, so
-classes unknown to us do no harm. Older rawlogs were converted from other logs and carry the time of the conversion
+A rawlog is a stream of objects of many classes. Only the range scans are decoded; they are found by their class name,
+so unknown classes do no harm. Older rawlogs were converted from other logs and carry the time of the conversion
 instead of that of the measurement; such stamps are replaced by even ones.
 """
 
@@ -137,7 +137,7 @@ def _parse_scan(cursor: _Cursor) -> _Observation | None:
 
 
 def _skip_pose3d(cursor: _Cursor) -> None:
-    """Where the sensor sits on the robot: of no use without odometry, and stored in one of four ways."""
+    """Skip the pose of the sensor on the robot, stored in one of four ways; it is not needed without odometry."""
     name, version = cursor.object_header()
     if name != "CPose3D":
         raise ValueError(name)

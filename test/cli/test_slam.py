@@ -5,7 +5,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from flats import FLAT, scans_along, walk
+from flats import FLAT, OTHER, scans_along, walk
 
 from svfm_ros import geometry
 from svfm_ros.cli.main import main
@@ -42,6 +42,18 @@ def test_another_recording_is_localised_in_the_map(mapped: Path, tmp_path: Path)
     assert np.hypot(*(poses - wanted)[:, :2].T).max() < 0.1
     assert json.loads((out / "summary.json").read_text())["map"] == str(mapped / "map.yaml")
     assert not (out / "map.yaml").exists()
+
+
+def test_pieces_that_stay_apart_are_reported(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """After a pause of ten minutes the sensor is in another flat, which no loop closure joins to the first."""
+    elsewhere = walk((1.0, 1.2), (3.3, 0.5), (7.4, 0.6), (7.2, 2.6))
+    scans = [*scans_along(FLAT, ROUND), *scans_along(OTHER, elsewhere, start_ns=700 * 10**9)]
+    save_scans(scans, tmp_path / "both.npz")
+    assert main(["slam", str(tmp_path / "both.npz"), "--out", str(tmp_path / "out")]) == 0
+    assert "pieces apart" in capsys.readouterr().out
+    summary = json.loads((tmp_path / "out" / "summary.json").read_text())
+    assert summary["counters"]["pieces_left_out"] >= 1
+    assert len(load_tum(tmp_path / "out" / "trajectory.tum")[1]) <= len(ROUND)
 
 
 def test_a_map_that_is_not_there_is_refused(mapped: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -1,7 +1,7 @@
 """Compares the turns that a sensor measured with those of scan matching.
 
-For each of a row of time offsets, the squared differences are summed, old ones forgotten slowly. The offset with the
-smallest sum is that between the clocks; the bias of the rate at each offset is a linear least-squares fit. Both have a
+The squared differences are summed for each of 61 time offsets, with exponential forgetting. The offset with the
+smallest sum is that between the clocks; the bias of the rate is a linear least-squares fit at each offset. Both have a
 prior around zero, so that they stay there while the wearer does not turn.
 """
 
@@ -13,12 +13,13 @@ __all__ = ["OFFSETS_S", "Agreement", "HeadingCheck"]
 Array = NDArray[np.float64]
 
 OFFSETS_S = np.linspace(-0.3, 0.3, 61)
-_FORGET = 0.998  # per observation
+_FORGET = 0.998  # weight of old observations is multiplied by this at each new one
 _NOISE_RAD = 0.01  # standard deviation of a turn between two scans
 _OFFSET_SPREAD_S = 0.1  # of the prior
 _TURN_RAD = 0.05  # smaller turns say nothing about agreement
-_OFF_RAD, _OFF_SHARE = 0.06, 0.15  # largest difference of turns that agree, plus this share of the turn
-_GAIN, _DROP, _RESTORE = 0.2, 0.5, 0.2  # of the running share of contradictions
+_OFF_RAD, _OFF_SHARE = 0.06, 0.15  # turns agree within this plus this share of the turn
+_GAIN = 0.2  # of the running share of contradictions
+_DROP, _RESTORE = 0.5, 0.2  # shares at which a sensor is dropped and used again
 
 
 class Agreement:
@@ -64,8 +65,8 @@ class HeadingCheck:
         cost = misfit / _NOISE_RAD**2 + (OFFSETS_S / _OFFSET_SPREAD_S) ** 2
         k = int(np.clip(np.argmin(cost), 1, len(cost) - 2))
         before, here, after = cost[k - 1 : k + 2]
-        bend = before - 2.0 * here + after
-        shift = float(np.clip(0.5 * (before - after) / bend, -1.0, 1.0)) if bend > 0.0 else 0.0
+        curvature = before - 2.0 * here + after
+        shift = float(np.clip(0.5 * (before - after) / curvature, -1.0, 1.0)) if curvature > 0.0 else 0.0
         self.offset_s = float(OFFSETS_S[k] + shift * (OFFSETS_S[1] - OFFSETS_S[0]))
         biases = self._gap_differences / self._gap_squares
         self.bias_radps = float(np.interp(self.offset_s, OFFSETS_S, biases))

@@ -26,7 +26,7 @@ Array = NDArray[np.float64]
 _GYRO_BIAS_RADPS, _ODOMETRY_BIAS_RADPS = 0.035, 0.002  # standard deviations before anything was measured
 _SPREAD_RAD, _SPREAD_RAD_S, _SPREAD_RAD_RAD = 0.02, 0.02, 0.05  # of a turn: constant, per second, per radian
 _SPREAD_M, _SPREAD_M_M = 0.03, 0.1  # of an odometry step: constant, per metre
-_OFF_M, _OFF_M_M = 0.1, 0.3  # largest difference of a step that agrees, plus this share of its length
+_OFF_M, _OFF_M_M = 0.1, 0.3  # steps agree within this plus this share of their length
 _STEP_M = 0.05  # shorter steps say nothing about agreement
 _MARGIN_M = 0.2  # echoes this near to floor or ceiling by tilt are left out
 _LONGEST_STEP_S = 1.0  # scans farther apart are not compared
@@ -50,11 +50,11 @@ class MotionReport:
 
 @dataclass(frozen=True, slots=True)
 class _Sweep:
-    """Middle of a sweep, where scan matching measures the heading, whatever turn is assumed during the sweep."""
+    """The middle of a sweep: the heading there, by scan matching, does not depend on the turn assumed in the sweep."""
 
     stamp_ns: int  # of the first beam
     half_s: float  # from the first beam to the middle
-    turned_rad: float | None  # between them, as it was taken out; None: as fast as since the scan before
+    turned_rad: float | None  # turn between them that was taken out; None: the mean rate since the scan before
     T_map_base: Pose2 = field(default_factory=Pose2)  # at the first beam, by scan matching
 
 
@@ -79,7 +79,7 @@ class _Step:
         return self.T_from_to.theta + (self.after.turned_rad or 0.0) - (self.before.turned_rad or 0.0)
 
     def with_turn(self) -> _Sweep:
-        """The later sweep; where no turn was measured, the tracker took out one as fast as between both."""
+        """The later sweep; where no turn was measured, the tracker took out the mean rate of turn between both."""
         if self.after.turned_rad is not None:
             return self.after
         return replace(self.after, turned_rad=self.after.half_s * self.T_from_to.theta / self.gap_s)

@@ -17,15 +17,18 @@ __all__ = ["ImuTrack", "MotionTrack", "OdometryTrack"]
 
 Array = NDArray[np.float64]
 
-_ROWS = 4096  # kept at least, half of them after a renewal: 20 s at 100 Hz
+_ROWS = 4096  # of the buffer; when it is full, the newer half is kept: 20 s at 100 Hz
 _LONGEST_GAP_S = 0.3  # readings farther apart are not joined
 _AHEAD_S = 0.12  # the newest motion is extrapolated this far
 _BACK_S = 1.0  # stamps that go back farther begin a new track; others are ignored
-_UP_GAIN, _UP_BIAS_GAIN = 0.6, 0.12  # 1/s and 1/s², of the correction by gravity
-_NORM_S, _NORM_SHARE = 5.0, 0.3  # a force this far from its usual size is not gravity alone
+_UP_GAIN, _UP_BIAS_GAIN = 0.6, 0.12  # proportional (1/s) and integral (1/s²) gain of the correction by gravity
+_NORM_S, _NORM_SHARE = (
+    5.0,
+    0.3,
+)  # time constant of the mean force; a force that differs by this share is not gravity alone
 _GRAVITIES = ((7.8, 11.8), (0.8, 1.2))  # usual size of gravity in m/s², or in g as some drivers have it
-_LIKELY_RADPS, _LIKELY_MPS = 15.0, 5.0  # odometry that is faster was reset
-_SINCE_S = 0.2  # to this the reach of an odometry step is added
+_LIKELY_RADPS, _LIKELY_MPS = 15.0, 5.0  # a faster step means that the odometry was reset
+_SLACK_S = 0.2  # added to the duration of a step when its speed is checked
 
 
 class MotionTrack:
@@ -169,7 +172,7 @@ class OdometryTrack(MotionTrack):
             before = self._rows[self._count - 1]
             turn = math.remainder(theta - float(before[0]), 2.0 * math.pi)
             theta = float(before[0]) + turn
-            reach_s = gap_s + _SINCE_S
+            reach_s = gap_s + _SLACK_S
             near = math.hypot(x - before[1], y - before[2]) < _LIKELY_MPS * reach_s
             joined = near and abs(turn) < _LIKELY_RADPS * reach_s and gap_s <= 4.0 * _LONGEST_GAP_S
         self._append(reading.stamp_ns, np.array([theta, x, y]), joined)

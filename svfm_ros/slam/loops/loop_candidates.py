@@ -22,7 +22,7 @@ __all__ = ["LoopCandidate", "LoopQuery", "nearby_candidates", "similar_candidate
 Array = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
-_KNOWN_M, _KNOWN_RAD = 0.5, 0.2  # search window where an earlier loop closure already joins the two
+_KNOWN_M, _KNOWN_RAD = 0.5, 0.2  # search window where an earlier loop closure joins query and submap already
 _RECENT = 20  # keyframes over which the variance may have grown since that closure
 _DRIFT_PER_M, _DRIFT_RAD_PER_M = 0.01, 0.002
 _MOST_REACH_M, _MOST_TURN_RAD = 8.0, 1.5  # with more drift than this, the pose does not limit the search
@@ -78,7 +78,7 @@ def nearby_candidates(
         if not drift.is_bounded() or gap_m > drift.reach_m + _SIDE_M:
             continue
         T_anchor_query = Pose2.from_array(geometry.relative(view.poses[span.anchor], here))
-        found.append(LoopCandidate(submap, _flat(T_anchor_query, drift.reach_m, drift.turn_rad), drift.known, gap_m))
+        found.append(LoopCandidate(submap, _uniform(T_anchor_query, drift.reach_m, drift.turn_rad), drift.known, gap_m))
     return sorted(found, key=lambda c: c.order)
 
 
@@ -96,7 +96,7 @@ def similar_candidates(
         path = geometry.relative(view.poses[span.anchor], view.poses[span.first : span.last])[:, :2]
         middle = path.mean(axis=0)
         reach_m = min(float(np.hypot(*(path - middle).T).max()) + _SIDE_M, _WHOLE_SUBMAP_M)
-        guess = _flat(Pose2(float(middle[0]), float(middle[1]), 0.0), reach_m, float(np.pi))
+        guess = _uniform(Pose2(float(middle[0]), float(middle[1]), 0.0), reach_m, float(np.pi))
         found.append(LoopCandidate(submap, guess, False, -similarity(own, submap.signatures)))
     return sorted(found, key=lambda c: c.order)
 
@@ -107,7 +107,7 @@ def _old(view: MapView, submaps: tuple[Submap, ...], query: LoopQuery, config: S
     return [s for s in submaps if view.progress[s.span.last - 1] < newest or view.pieces[s.span.anchor] != piece]
 
 
-def _flat(T_anchor_query: Pose2, reach_m: float, turn_rad: float) -> Guess:
+def _uniform(T_anchor_query: Pose2, reach_m: float, turn_rad: float) -> Guess:
     return Guess(T_anchor_query, reach_m, turn_rad, reach_m, turn_rad)
 
 

@@ -29,19 +29,19 @@ Array = NDArray[np.float64]
 
 _SEARCH_POINTS = 150
 _KNOWN_DISCOUNT = 0.1  # thresholds are this much lower where an earlier loop closure joins the two
-_MARGIN = 0.1  # least difference of the total score to a match elsewhere, where the pose is unknown
+_MARGIN = 0.1  # minimum difference of the total score to a match elsewhere, where the pose is unknown
 _MAX_SPREAD_M = 0.15  # loops with a larger standard deviation are not used
-_SHARP_SPREAD_M = 0.06  # the same where the pose is unknown
+_CERTAIN_SPREAD_M = 0.06  # the same where the pose is unknown
 _MAX_BLOCKED = 0.25  # share of beams that may cross walls, where the pose is unknown: moved doors, people, clutter
 _LOOK_M = 4.0  # radius in which other poses with a similar score are looked for
 _SECTOR_RAD = 0.4  # half a sector of headings; each has a best match of its own
-_RIVAL_SCORE, _MOST_RIVALS = 0.2, 8  # matches that score so much less than the best are no rivals
-_AGREEING, _AGREEING_JOINS = 1, 2  # earlier queries that must imply the same correction; those that join pieces
+_RIVAL_SCORE, _MOST_RIVALS = 0.2, 8  # only matches within this score of the best are compared, and so many
+_AGREEING, _AGREEING_JOINS = 1, 2  # earlier queries that must imply the same correction, within and between pieces
 _CONFIRM_KEYFRAMES = 60  # largest distance of queries that confirm or contradict each other
-_MOST_WAITING = 200
-_MOST_CHECKED, _MIN_AROUND, _REACH_M = 10, 0.6, 25.0  # keyframes around a join that must match, as the median of them
-_SAME_M, _SAME_RAD = 1.0, 0.2
-_FLOOR = np.array([0.02, 0.02, 0.004])  # least standard deviations of a loop: m, m, rad
+_MOST_WAITING = 200  # unconfirmed loops that are kept
+_MOST_CHECKED, _MIN_AROUND, _REACH_M = 10, 0.6, 25.0  # keyframes around a join; minimum of their median inlier share
+_SAME_M, _SAME_RAD = 1.0, 0.2  # corrections that differ by less agree
+_FLOOR = np.array([0.02, 0.02, 0.004])  # minimum standard deviations of a loop: m, m, rad
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,12 +68,12 @@ class LoopSearch:
         cloud = group.cloud(self._config.range_max_m)
         tries = nearby_candidates(view, submaps, query, self._config)[: self._config.loop_candidates]
         near = [m for c in tries for m in self._match_nearby(view, cloud, c)]
-        sharp = [m for m in near if worst_variances(m.match.information)[0] <= _MAX_SPREAD_M**2]
+        certain = [m for m in near if worst_variances(m.match.information)[0] <= _MAX_SPREAD_M**2]
         piece = view.pieces[query.anchor]
         far = [s for s in submaps if not near or view.pieces[s.span.anchor] != piece]
         tries = similar_candidates(view, tuple(far), query, cloud, self._config)[: self._config.loop_alike]
         found = _unambiguous(self._match_anywhere(view, group, cloud, tries))
-        return [*(self._constraint(m, query) for m in sharp), *self._confirmed(view, query, found)]
+        return [*(self._constraint(m, query) for m in certain), *self._confirmed(view, query, found)]
 
     def _match_nearby(self, view: MapView, cloud: Cloud, candidate: LoopCandidate) -> list[_LoopMatch]:
         """The best match in the candidate's window, if it passes the thresholds."""
@@ -185,7 +185,7 @@ def _loop_match(
 
 
 def _correction(view: MapView, loop: Constraint) -> Pose2:
-    """What moves the current poses of the loop's end so that the loop holds."""
+    """The transform, in the map frame, that moves the end of the loop to where the loop puts it."""
     start, end = (Pose2.from_array(view.poses[k]) for k in (loop.from_id, loop.to_id))
     return start @ loop.T_from_to @ end.inverse()
 
@@ -209,7 +209,7 @@ def _unambiguous(matches: list[_LoopMatch]) -> list[_LoopMatch]:
     if not matches:
         return []
     best = max(matches, key=lambda m: m.total)
-    if worst_variances(best.match.information)[0] > _SHARP_SPREAD_M**2:
+    if worst_variances(best.match.information)[0] > _CERTAIN_SPREAD_M**2:
         return []
     for other in matches:
         gap = best.T_map_query.inverse() @ other.T_map_query

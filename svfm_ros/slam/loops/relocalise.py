@@ -35,10 +35,10 @@ _MIN_SCORE = 0.5
 _MIN_INLIERS, _MIN_TOTAL = 0.65, 1.2  # in a map of another house the best matches have 0.45 and 0.8
 _PLAUSIBLE_INLIERS, _PLAUSIBLE_TOTAL = 0.55, 1.0
 _SCORE_RANGE = 0.15  # poses that score this much less than the best are refined
-_MARGIN = 0.1  # least difference of the total score to the second best pose
+_MARGIN = 0.1  # minimum difference of the total score to the second best pose
 _MAX_SPREAD_M = 0.15
 _LOOK_M = 2.0  # radius in which other poses with a similar score are looked for
-_DISTINCT_M, _DISTINCT_RAD = 0.6, 0.3
+_DISTINCT_M, _DISTINCT_RAD = 0.6, 0.3  # poses that differ by more are different ones
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,11 +115,11 @@ def _fits(target: LocalMap, points: Array) -> list[Fit]:
     return [f for f in found if f.score >= least]
 
 
-_FIRST_SEARCH_M, _NEXT_SEARCH_M = 0.5, 2.0  # path length before the first search, and at most between searches
-_LEAST_SEARCH_M = 0.25  # path length between two searches at least
+_FIRST_SEARCH_M = 0.5  # path length before the first search
+_LEAST_SEARCH_M, _NEXT_SEARCH_M = 0.25, 2.0  # minimum and maximum path length between two searches
 _SEARCH_KEYFRAMES = 12
-_AGREEING_SEARCHES = 3
-_SAME_M, _SAME_RAD = 0.3, 0.15
+_AGREEING_SEARCHES = 3  # in a row that confirm a pose
+_SAME_M, _SAME_RAD = 0.3, 0.15  # largest difference of poses that agree
 _RECENT_S = 30.0  # a last pose older than this is not used
 _NEAR_M, _MAX_SPEED_M_S = 1.0, 2.0  # distance from the last pose
 _NOT_YET = "the pose in the map is not known yet"
