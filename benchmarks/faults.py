@@ -28,7 +28,7 @@ from svfm_ros.targets import at_least, at_most
 _DISK = "256m"  # size of the store's file system
 _QUIET_S = 40.0  # after the last fault, and before the first
 _WATCH_S = 0.25
-_FIRST_MODEL_S = 300.0
+_FIRST_MODEL_S = 600.0
 
 
 def main(argv=None):

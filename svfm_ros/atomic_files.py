@@ -19,7 +19,7 @@ from typing import Any
 from svfm_ros.errors import DataError, UsageError
 
 __all__ = ["check_output", "check_output_folder", "check_regular", "make_folder", "read_regular", "read_yaml"]
-__all__ += ["keep_previous", "previous_of", "remove", "sync_folder", "write_whole"]
+__all__ += ["previous_of", "remove", "sync_folder", "write_whole"]
 
 _PART_SUFFIX = ".part"
 _LEFT_BEHIND_S = 86400.0
@@ -29,16 +29,19 @@ _MOST_YAML_BYTES = 1 << 20
 _SQLITE = b"SQLite format 3\0"
 
 
-def write_whole(path: Path, *pieces: bytes | memoryview) -> None:
+def write_whole(path: Path, *pieces: bytes | memoryview, keeps_previous: bool = False) -> None:
     """Write or replace a file, piece after piece; when this returns the file is on the disk.
 
-    Refuses to replace what is no regular file, such as a device.
+    With ``keeps_previous`` the file that is replaced stays under another name: should the new one be damaged, that one
+    can be read. Refuses to replace what is no regular file, such as a device.
     """
     path = Path(path)
     _check_replaceable(path)
     part = path.parent / f"{_part_prefix(path)}{uuid.uuid4().hex}{_PART_SUFFIX}"
     try:
         _write(part, pieces)
+        if keeps_previous:
+            _keep_previous(path)
         os.replace(part, path)
     except BaseException:
         remove(part)
@@ -48,12 +51,12 @@ def write_whole(path: Path, *pieces: bytes | memoryview) -> None:
 
 
 def previous_of(path: Path) -> Path:
-    """Where ``keep_previous`` keeps the file before this one: ``map.before.state`` beside ``map.state``."""
+    """Where ``write_whole`` keeps the file before this one: ``map.before.state`` beside ``map.state``."""
     return path.with_suffix(f".before{path.suffix}")
 
 
-def keep_previous(path: Path) -> None:
-    """Give a file that is about to be replaced a second name: should the new one be damaged, this one can be read."""
+def _keep_previous(path: Path) -> None:
+    """Give a file a second name; only when the new one is on the disk, or both names would be those of one file."""
     if path.is_file():
         link = path.parent / f"{_part_prefix(path)}{uuid.uuid4().hex}{_PART_SUFFIX}"
         os.link(path, link)

@@ -6,7 +6,7 @@ Every message says what was expected and what was given. Programming errors keep
 import reprlib
 from typing import Any
 
-__all__ = ["ConfigError", "DataError", "SvfmError", "UsageError", "printable", "short"]
+__all__ = ["ConfigError", "DataError", "StoreUnavailableError", "SvfmError", "UsageError", "printable", "short"]
 
 _SHORT = reprlib.Repr()  # a nested value may be endless
 _SHORT.maxlevel, _SHORT.maxstring, _SHORT.maxother = 2, 60, 60
@@ -28,6 +28,10 @@ class ConfigError(SvfmError, ValueError):
 
 class DataError(SvfmError, ValueError):
     """A file or an array does not hold what it should."""
+
+
+class StoreUnavailableError(DataError):
+    """A store cannot be used now, but perhaps later: the disk is full, or another program holds it."""
 
 
 class UsageError(SvfmError):

@@ -1,5 +1,6 @@
 """A file is whole or not there."""
 
+import errno
 import os
 import stat
 from pathlib import Path
@@ -41,6 +42,24 @@ def test_a_power_cut_at_any_moment_leaves_the_old_file_or_the_new(tmp_path: Path
             if returned:
                 break
     assert {*found} == {b"the old content", b"the new content"}
+
+
+def test_the_file_before_is_kept_and_stays_when_the_next_cannot_be_written(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "a.b"
+    for data in (b"one", b"two"):
+        atomic_files.write_whole(path, data, keeps_previous=True)
+    monkeypatch.setattr(os, "write", _no_room)
+    with pytest.raises(OSError, match="No space left"):
+        atomic_files.write_whole(path, b"three", keeps_previous=True)
+    assert path.read_bytes() == b"two"
+    assert atomic_files.previous_of(path).read_bytes() == b"one"
+    assert {p.name for p in tmp_path.iterdir()} == {"a.b", "a.before.b"}
+
+
+def _no_room(*_: object) -> int:
+    raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
 
 def test_files_and_folders_are_their_owners_alone(tmp_path: Path) -> None:

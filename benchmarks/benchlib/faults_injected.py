@@ -12,9 +12,10 @@ from pathlib import Path
 
 import numpy as np
 
-from benchlib.live_processes import NODES
+from benchlib.live_processes import NODES, wait
 
 _STEP_S = 3600.0
+_LOADING_S = 30.0  # of a model that was announced just now
 
 
 @dataclass(frozen=True)
@@ -226,6 +227,7 @@ class Campaign:
         now_s = time.monotonic()
         alive = [n for n in NODES if self.nodes.running[n].poll() is None]
         heard = [n for n in alive if now_s - self.listener.active_s.get(n, 0.0) < 5.0]
+        announced = set(self.listener.walk_ends_ns)  # before the store is read: a walk is stored, then announced
         store = WalkStore.open(self.store)
         stored = {entry.end_ns for entry in store.entries}
         readable = sum(1 for _ in store.walks())
@@ -233,17 +235,20 @@ class Campaign:
             reads = min(len(read_state(path)) for path in self.store.glob("map.s*")) > 0
         except (DataError, ValueError):
             reads = False
-        in_use = self.listener.figures.get("forecast_node", {}).get("model", "none")
-        sound = [model for model in self.listener.models if model not in self.damaged_models]
-        last = sound[-1] if sound else ""
         return {
-            "walks_lost": len(self.listener.walk_ends_ns - stored),
+            "walks_lost": len(announced - stored),
             "walks_damaged": len(store) - readable,
             "map_share": known_cells(self._last_map) / max(1, self._largest_map),
             "map_file_reads": float(reads),
-            "last_good_model_in_use": float(in_use != "none" and in_use in last),
+            "last_good_model_in_use": float(wait(lambda: self.watch() and self._uses_last_model(), _LOADING_S)),
             "alive": len(heard),
         }
+
+    def _uses_last_model(self):
+        """Whether the forecaster uses the model that was announced last and not damaged."""
+        in_use = self.listener.figures.get("forecast_node", {}).get("model", "none")
+        sound = [model for model in self.listener.models if model not in self.damaged_models]
+        return in_use != "none" and in_use in (sound[-1] if sound else "")
 
     def by_kind(self):
         """One row for each kind of fault: how often, and the longest time until each node was heard from again; with

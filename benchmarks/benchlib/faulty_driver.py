@@ -2,7 +2,8 @@
 
 Commands are lines on standard input, such as ``drop 0.5``, ``sound`` or ``step -3600``; standard output gets the number
 of scans sent, once a second. Time goes on where it was after a gap in the recording: a wearable that sleeps while its
-wearer rests.
+wearer rests. With ``--ahead N`` a scan is sent only while SLAM has not answered fewer than N before it with a pose: as
+fast as it can, and nothing is dropped.
 """
 
 import argparse
@@ -11,20 +12,24 @@ import struct
 import sys
 import threading
 import time
+from collections import deque
 from pathlib import Path
 
 NS = 10**9
+_NO_ANSWER_S = 1.0  # after which scans count as answered: not every scan has a pose
 
 
 class Driver:
     """Sends scan after scan at an even pace, each through the fault that is set."""
 
-    def __init__(self, bag, pace_hz, seed):
+    def __init__(self, bag, pace_hz, seed, ahead=None):
         import rclpy
+        from geometry_msgs.msg import PoseWithCovarianceStamped
         from rclpy.qos import QoSProfile
         from rosgraph_msgs.msg import Clock
         from sensor_msgs.msg import LaserScan
 
+        from svfm_ros.nodes.runtime.spin_thread import SpinThread
         from svfm_ros.sources.raw_bag import open_raw_bag
 
         rclpy.init()
@@ -35,6 +40,11 @@ class Driver:
         self._messages = open_raw_bag(bag, print).read({"/scan"}, print)
         self.pace_hz, self._fault, self._offset_ns = pace_hz, ("sound",), 0
         self._rng, self._held, self.sent = random.Random(seed), None, 0
+        self._ahead, self._unanswered, self._answered_ns = ahead, deque(), 0
+        self._has_answer = threading.Condition()
+        if ahead:
+            self._node.create_subscription(PoseWithCovarianceStamped, "pose", self._answer, 100)
+            self._spinning = SpinThread(self._node, "lidar driver")
 
     def obey(self, line):
         """Change the fault, the clock or the pace."""
@@ -62,6 +72,24 @@ class Driver:
                 said_s = now_s
             due_s = max(due_s + 1.0 / self.pace_hz, now_s - 0.5)  # after a hang-up, no flood
             time.sleep(max(0.0, due_s - now_s))
+            if self._ahead:
+                self._wait_for_answers()
+
+    def _answer(self, pose):
+        with self._has_answer:
+            self._answered_ns = pose.header.stamp.sec * NS + pose.header.stamp.nanosec
+            self._has_answer.notify()
+
+    def _wait_for_answers(self):
+        """Wait until fewer scans are unanswered than may be sent ahead."""
+        with self._has_answer:
+            if not self._has_answer.wait_for(lambda: self._count_unanswered() < self._ahead, _NO_ANSWER_S):
+                self._unanswered.clear()
+
+    def _count_unanswered(self):
+        while self._unanswered and self._unanswered[0] <= self._answered_ns:
+            self._unanswered.popleft()
+        return len(self._unanswered)
 
     def _send(self, data):
         sec, nanosec = struct.unpack_from("<iI", data, 4)
@@ -73,6 +101,8 @@ class Driver:
         for sent in self._faulty(data):
             self._scans.publish(bytes(sent))
         self.sent += 1
+        if self._ahead:
+            self._unanswered.append(stamp_ns)
 
     def _faulty(self, data):
         kind, *values = self._fault
@@ -103,9 +133,12 @@ def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("bag", type=Path)
     parser.add_argument("--pace", type=float, default=50.0, help="scans a second")
+    parser.add_argument(
+        "--ahead", type=int, help="at most so many scans that SLAM has not answered; any number without"
+    )
     parser.add_argument("--seed", type=int, default=0)
     args = parser.parse_args()
-    driver = Driver(args.bag, args.pace, args.seed)
+    driver = Driver(args.bag, args.pace, args.seed, args.ahead)
     threading.Thread(target=lambda: [driver.obey(line) for line in sys.stdin], daemon=True).start()
     driver.wait_for_slam()
     driver.run()

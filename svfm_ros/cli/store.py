@@ -34,6 +34,8 @@ __all__ = ["add_arguments", "run"]
 _MODELS = ("*.pt", "*.tables")  # and the tables beside them
 _MOST_BYTES = 1 << 30  # of a file that is copied
 _MAPS = ("*.state", "*.session", "*.unusable")  # mapping under way, with the trajectory of whoever wore the sensor
+_UNFINISHED_MODELS = (".*.pt.*.part",)  # what a program that was killed was writing
+_UNFINISHED_MAPS = (".*.state.*.part", ".*.session.*.part")
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,7 +164,8 @@ def _delete(store: "WalkStore", resident: str) -> list[str]:
 
     gone = store.delete_resident(resident)
     models, maps = _files(store.path, _MODELS), _files(store.path, _MAPS)
-    for path in models if len(store) else models + maps:
+    unfinished = _files(store.path, _UNFINISHED_MODELS if len(store) else _UNFINISHED_MODELS + _UNFINISHED_MAPS)
+    for path in unfinished + models + ([] if len(store) else maps):
         atomic_files.remove(path)
     atomic_files.sync_folder(store.path)
     lines = [f"{gone.walks} walks of {resident} deleted"]

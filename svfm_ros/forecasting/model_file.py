@@ -56,8 +56,11 @@ class WalkModelFile:
         return replace(self, model=self.residents.model_of(self.model, name), residents=residents)
 
 
-def save_walk_model(path: Path, saved: WalkModelFile) -> None:
-    """Write it atomically, readable by its owner alone: a reader sees the old model or the new one."""
+def save_walk_model(path: Path, saved: WalkModelFile, *, keeps_previous: bool = False) -> None:
+    """Write it atomically, readable by its owner alone: a reader sees the old model or the new one.
+
+    ``keeps_previous`` as in ``write_whole``.
+    """
     from safetensors.numpy import save
 
     prints = saved.footprints
@@ -82,7 +85,7 @@ def save_walk_model(path: Path, saved: WalkModelFile) -> None:
         "walks.resident": prints.resident,
     }
     whole = {name: np.ascontiguousarray(x) for name, x in arrays.items()}
-    write_whole(Path(path), save(whole, {"about": json.dumps(about)}))
+    write_whole(Path(path), save(whole, {"about": json.dumps(about)}), keeps_previous=keeps_previous)
 
 
 def load_walk_model(path: Path, *, follow_link: bool = True) -> WalkModelFile:

@@ -3,12 +3,14 @@
 Taking the state between two scans is quick; a thread writes it. The file is replaced in one step and always complete.
 """
 
+import math
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from svfm_ros.atomic_files import keep_previous, previous_of
+from svfm_ros.atomic_files import previous_of
 from svfm_ros.errors import DataError, UsageError
 from svfm_ros.pipeline.live.worker import Worker
 from svfm_ros.pipeline.tracking import Engine
@@ -71,10 +73,10 @@ class MapMemory:
         if self._path is None:
             return None
         session = _session(self._path)
-        house_age_s = _age_s(self._path) if self._path.exists() else float("inf")
-        if session.exists() and (age_s := _age_s(session)) < min(_RECENT_S, house_age_s):
+        age_s, house_age_s = _age_s(session), _age_s(self._path)
+        if age_s < min(_RECENT_S, house_age_s):
             return _read(session, age_s, in_house_frame=False)
-        return _read(self._path, house_age_s, in_house_frame=True) if self._path.exists() else None
+        return _read(self._path, house_age_s, in_house_frame=True) if math.isfinite(house_age_s) else None
 
     def keep(self, engine: Engine, in_house_frame: bool) -> None:
         """Write the map if it is due; called between two scans."""
@@ -106,8 +108,7 @@ class MapMemory:
         path, state = job
         if len(state):
             try:
-                keep_previous(path)
-                write_state(state, path)
+                write_state(state, path, keeps_previous=True)
             except OSError as error:
                 raise DataError(f"cannot save the map in {path}: {error.strerror}") from error
 
@@ -117,17 +118,26 @@ def _session(path: Path) -> Path:
 
 
 def _age_s(path: Path) -> float:
-    return time.time() - path.stat().st_mtime
+    """Seconds since the map was saved, infinite where neither the file nor the one before it is there."""
+    for saved in (
+        path,
+        previous_of(path),
+    ):  # a damaged file was put aside, and no scan was placed on the one before yet
+        with suppress(FileNotFoundError):
+            return time.time() - saved.stat().st_mtime
+    return math.inf
 
 
 def _read(path: Path, age_s: float, in_house_frame: bool) -> KeptMap:
     """The newest map that can be read; a damaged file is put aside."""
-    try:
-        return KeptMap(read_state(path), age_s, in_house_frame)
-    except DataError as error:
-        aside = path.with_suffix(".unusable")
-        path.replace(aside)
-        problem = f"{error}; it is put aside as {aside.name}"
+    problem = f"there is no {path}"
+    if path.exists():
+        try:
+            return KeptMap(read_state(path), age_s, in_house_frame)
+        except DataError as error:
+            aside = path.with_suffix(".unusable")
+            path.replace(aside)
+            problem = f"{error}; it is put aside as {aside.name}"
     try:
         return KeptMap(
             read_state(previous_of(path)), age_s, in_house_frame, f"{problem}, and the one before it is used"

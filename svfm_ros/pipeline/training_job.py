@@ -2,7 +2,8 @@
 
 It learns from the store's aligned walks and replaces the model file in one step, unless the model in use describes the
 walks that it has not seen better than the new one does with these walks left out. Events are written as lines of JSON.
-Killed at any moment, the process leaves a whole model file behind.
+Killed at any moment, the process leaves a whole model file behind. It is killed with the process that started it: a
+model that nobody announces must not replace one in use.
 """
 
 import contextlib
@@ -13,11 +14,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO
 
-from svfm_ros.atomic_files import keep_previous, previous_of
+from svfm_ros.atomic_files import previous_of
 from svfm_ros.config.forecast_config import WalkModelConfig, WalkTrainConfig
 from svfm_ros.config.options import check, from_mapping, option
 from svfm_ros.config.walk_config import PlacesConfig, WindowsConfig
 from svfm_ros.errors import DataError, SvfmError
+from svfm_ros.pipeline.live.process_control import die_with_parent
 
 if TYPE_CHECKING:
     from svfm_ros.forecasting.model_file import WalkModelFile
@@ -79,9 +81,7 @@ def train(task: Task, events: EventWriter) -> None:
     new_nll, old_nll = _compared(walks, old, config)
     accepted = old_nll is None or new_nll is None or new_nll <= old_nll + task.slack
     if accepted:
-        if old is not None:  # it can be read
-            keep_previous(Path(task.model))
-        save_walk_model(Path(task.model), learned.file)
+        save_walk_model(Path(task.model), learned.file, keeps_previous=old is not None)  # if it can be read
         if not previous_of(Path(task.model)).exists():  # the first model: should its file be damaged, this copy is used
             save_walk_model(previous_of(Path(task.model)), learned.file)
     events.write(
@@ -152,6 +152,7 @@ def _give_way(niceness: int) -> None:
 
 def main() -> int:
     """Do the task on standard input."""
+    die_with_parent()
     events = EventWriter(sys.stdout)
     try:
         task = from_mapping(Task, json.load(sys.stdin))

@@ -57,8 +57,8 @@ _PLAIN = tuple(name for name in SlamState.__slots__ if name not in ("spans", "st
 _FILE_NAMES = {"variances": "doubts"}
 
 
-def write_state(state: SlamState, path: Path) -> None:
-    """Write or replace the file; when this returns it is on the disk, whole."""
+def write_state(state: SlamState, path: Path, *, keeps_previous: bool = False) -> None:
+    """Write or replace the file, see ``write_whole``; when this returns it is on the disk, whole."""
     arrays = {_FILE_NAMES.get(name, name): getattr(state, name) for name in _PLAIN}
     arrays["spans"] = np.array([(s.submap_id, s.first, s.last) for s in state.spans], dtype=np.int64).reshape(-1, 3)
     arrays |= _packed("steps", state.steps) | _packed("loops", tuple(loop.constraint for loop in state.loops))
@@ -67,7 +67,7 @@ def write_state(state: SlamState, path: Path) -> None:
     np.savez(body, **arrays)
     data = body.getbuffer()  # no copy: a map can be large
     head = {"format": _FORMAT, "version": _VERSION, "bytes": len(data), "sha256": hashlib.sha256(data).hexdigest()}
-    write_whole(path, json.dumps(head).encode() + b"\n", data)
+    write_whole(path, json.dumps(head).encode() + b"\n", data, keeps_previous=keeps_previous)
 
 
 def read_state(path: Path) -> SlamState:

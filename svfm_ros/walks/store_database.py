@@ -19,7 +19,7 @@ from pathlib import Path
 from urllib.parse import quote
 
 from svfm_ros.atomic_files import make_folder, sync_folder
-from svfm_ros.errors import DataError
+from svfm_ros.errors import DataError, StoreUnavailableError
 from svfm_ros.walks.old_store import is_old_store
 
 __all__ = ["STORE_SCHEMA", "StoreDatabase", "check_folder", "check_room", "is_in_old_format", "is_store"]
@@ -41,6 +41,18 @@ _NEIGHBOURS = (
     "*.position",
     ".*",
 )  # kept in the folder by nodes
+
+_UNAVAILABLE = frozenset(
+    {
+        sqlite3.SQLITE_BUSY,
+        sqlite3.SQLITE_LOCKED,
+        sqlite3.SQLITE_FULL,
+        sqlite3.SQLITE_CANTOPEN,
+        sqlite3.SQLITE_READONLY,
+        sqlite3.SQLITE_PERM,
+        sqlite3.SQLITE_IOERR,
+    }
+)
 
 _log = logging.getLogger(__name__)
 _warned: set[Path] = set()
@@ -206,11 +218,12 @@ class StoreDatabase:
         except (sqlite3.ProgrammingError, sqlite3.IntegrityError):
             raise  # a mistake of ours
         except sqlite3.Error as error:
-            raise DataError(self._sentence(error, "write in" if writes else "read")) from error
+            kind = StoreUnavailableError if _code(error) in _UNAVAILABLE else DataError
+            raise kind(self._sentence(error, "write in" if writes else "read")) from error
         except UnicodeDecodeError as error:  # SQLite's own complaint about a damaged table quotes its bytes
             raise DataError(self._sentence(sqlite3.DatabaseError("its tables cannot be read"), "read")) from error
         except OSError as error:
-            raise DataError(f"cannot open the store {self.folder}: {error.strerror}") from error
+            raise StoreUnavailableError(f"cannot open the store {self.folder}: {error.strerror}") from error
 
     def _sentence(self, error: sqlite3.Error, verb: str) -> str:
         code = _code(error)
@@ -218,7 +231,7 @@ class StoreDatabase:
             return f"cannot {verb} the store {self.folder}: another program has held it for {_PATIENCE_S:.0f} s"
         if code == sqlite3.SQLITE_FULL:
             return f"cannot {verb} the store {self.folder}: the disk is full"
-        if code in (sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_READONLY, sqlite3.SQLITE_PERM, sqlite3.SQLITE_IOERR):
+        if code in _UNAVAILABLE:
             return f"cannot {verb} the store {self.folder}: {error}"
         return (
             f"{self.path} is damaged ({error}): "

@@ -60,6 +60,18 @@ def test_nothing_of_a_deleted_person_is_left(store: Path, capsys: pytest.Capture
     assert not (store / ".model.pt.tables").exists()
 
 
+def test_what_a_killed_program_left_unfinished_goes_with_the_models_and_the_map(
+    store: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    model, state = store / ".model.pt.0f.part", store / ".map.state.0f.part"
+    for path in (model, state):
+        path.write_bytes(b"where they walked")
+    residents(store, capsys, "--delete-resident", "mary")
+    assert (model.exists(), state.exists()) == (False, True)
+    residents(store, capsys, "--delete-resident", "joe")
+    assert not state.exists()
+
+
 def test_walks_that_come_again_are_counted(store: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["store", str(store), "--import", str(tmp_path / "mary.csv"), "--resident", "mary"]) == 0
     assert "0 new walks" in (printed := capsys.readouterr().out)

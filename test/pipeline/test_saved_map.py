@@ -96,6 +96,10 @@ def test_where_the_newest_file_is_damaged_the_one_before_it_is_used(tmp_path):
     kept = memory_of(path)[0].read()
     assert len(kept.state) == 1
     assert "put aside as map.unusable, and the one before it is used" in kept.problem
+    again = memory_of(path)[0].read()  # killed before a scan was placed: still that map, no empty one
+    assert len(again.state) == 1
+    assert again.in_house_frame
+    assert "map.state, and the one before it is used" in again.problem
     assert not complaints
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from svfm_ros.atomic_files import keep_previous, previous_of, write_whole
+from svfm_ros.atomic_files import previous_of, write_whole
 from svfm_ros.cli.main import main
 from svfm_ros.mapio import load_map, save_map
 from svfm_ros.types import OccupancyGrid, Walk
@@ -32,14 +32,12 @@ def store_walk(folder: Path, number: int) -> None:
 
 
 def save_state(folder: Path, number: int) -> None:
-    keep_previous(folder / "map.state")
-    write_whole(folder / "map.state", content(number))
+    write_whole(folder / "map.state", content(number), keeps_previous=True)
     assert (folder / "map.state").read_bytes() == content(number)
 
 
 def save_model(folder: Path, number: int) -> None:
-    keep_previous(folder / "model.pt")
-    write_whole(folder / "model.pt", content(number))
+    write_whole(folder / "model.pt", content(number), keeps_previous=True)
     assert (folder / "model.pt").read_bytes() == content(number)
 
 

@@ -7,12 +7,14 @@ import threading
 import time
 from types import FrameType
 
-__all__ = ["PARENT_VARIABLE", "StopSignals", "check_device_name", "end_with_parent", "return_freed_memory"]
+__all__ = ["PARENT_VARIABLE", "StopSignals", "check_device_name", "die_with_parent", "end_with_parent"]
+__all__ += ["return_freed_memory"]
 
 PARENT_VARIABLE = "SVFM_PARENT"
 """Environment variable with the id of the process that started this one; this one ends with it."""
 
 _PARENT_CHECK_S = 0.5
+_PR_SET_PDEATHSIG = 1  # of Linux's prctl
 _MMAP_THRESHOLD, _TRIM_THRESHOLD, _ARENA_MAX = -3, -1, -8  # parameters of glibc's mallopt
 _LARGE_BYTES = 256 * 1024
 _ARENAS = 2
@@ -86,6 +88,16 @@ def end_with_parent() -> None:
         os.kill(os.getpid(), signal.SIGTERM)
 
     threading.Thread(target=watch, name="end_with_parent", daemon=True).start()
+
+
+def die_with_parent() -> None:
+    """Have the kernel kill this process as soon as the thread that started it ends; does nothing but on Linux.
+
+    For a process whose result nobody would take any more, and that may not look for its parent for a minute.
+    """
+    prctl = getattr(ctypes.CDLL(None), "prctl", None)
+    if prctl is not None:
+        prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
 
 
 def _is_alive(pid: int) -> bool:

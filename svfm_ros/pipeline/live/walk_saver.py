@@ -1,13 +1,16 @@
 """Stores finished walks and aligns them with the frame of the house, in a thread of its own."""
 
+import threading
+from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from svfm_ros.errors import SvfmError
+from svfm_ros.errors import StoreUnavailableError, SvfmError
 from svfm_ros.pipeline.live.state_folder import make_private_folder
 from svfm_ros.pipeline.live.worker import Worker
 from svfm_ros.types import Alignment, Pose2, Walk
@@ -19,6 +22,7 @@ if TYPE_CHECKING:
 __all__ = ["WalkSaver"]
 
 _MAX_WAITING = 1000  # walks
+_RETRY_S = 5.0  # until a store that could not be written to is tried again
 _MOST_WALKS = 40  # of the store, from which the reference map is made; more of them show the same walls again
 _MOST_WAITING = 5  # refused walks that are tried again after another walk has extended the reference map
 _FIRST_SESSION = "recorded while the house's map was made"
@@ -43,6 +47,8 @@ class WalkSaver:
     with the saved map of the house. In both cases walks need no alignment. Otherwise the first session with an empty
     store defines the frame of the house, and walks of later sessions are aligned with the walks of the store. When two
     walks on the same map agree on its pose in the house, ``T_house_map`` returns it.
+
+    Where the disk is full, or the store cannot be written to for another reason, walks wait until it can.
     """
 
     def __init__(
@@ -68,14 +74,18 @@ class WalkSaver:
         self._in_same_frame = is_house
         self._map_number = 0
         self._found: tuple[int, Pose2, bool] | None = None  # number of the map, T_house_map, whether two walks agree
-        self._worker: Worker[_Job | None] = Worker(
-            "save walks", self._handle, capacity=_MAX_WAITING, on_error=self._report
+        self._waiting: deque[_Job] = deque(maxlen=_MAX_WAITING)
+        self._unaligned_id: str | None = None  # of a walk that is stored, but its alignment is not
+        self._retry = threading.Timer(0.0, lambda: None)
+        self._worker: Worker[Callable[[], None]] = Worker(
+            "save walks", lambda work: work(), capacity=_MAX_WAITING, on_error=self._report
         )
-        self._worker.put(None)
+        self._worker.put(self._align_leftovers)
 
     def save(self, walk: Walk) -> None:
         """Hand over a walk; returns at once."""
-        self._worker.put(_Job(walk, self._reason if self.in_house_frame else "", self._map_number))
+        job = _Job(walk, self._reason if self.in_house_frame else "", self._map_number)
+        self._worker.put(partial(self._take, job))
 
     def new_map(self) -> None:
         """Later walks are on a new map, in a frame of its own unless a map was given or the store is empty."""
@@ -100,13 +110,32 @@ class WalkSaver:
 
     def close(self) -> None:
         """Save the walks that wait, then stop."""
+        self._retry.cancel()
+        self._worker.put(self._save_waiting)
         self._worker.stop(timeout_s=10.0, finish=True)
 
-    def _handle(self, job: "_Job | None") -> None:
-        if job is None:
-            self._align_leftovers()
-        else:
-            self._save(job)
+    def _take(self, job: _Job) -> None:
+        self._waiting.append(job)
+        self._save_waiting()
+
+    def _save_waiting(self) -> None:
+        """Save all walks that wait, in order, as far as the store can be written to."""
+        while self._waiting:
+            try:
+                self._save(self._waiting[0])
+            except StoreUnavailableError as error:
+                self._report(error)
+                self._try_again_later()
+                return
+            except Exception as error:  # the walk itself will not do
+                self._report(error)
+            self._waiting.popleft()
+
+    def _try_again_later(self) -> None:
+        self._retry.cancel()
+        self._retry = threading.Timer(_RETRY_S, self._worker.put, [self._save_waiting])
+        self._retry.daemon = True
+        self._retry.start()
 
     def _align_leftovers(self) -> None:
         """Align walks that an earlier process stored but did not align before it ended."""
@@ -114,14 +143,17 @@ class WalkSaver:
             if self._store is not None:
                 self._align(self._store, self._store.load(walk_id), "")
 
-    def _save(self, job: "_Job") -> None:
-        walk = job.walk
-        if self._store is not None and _is_stored(self._store, walk):
-            self.duplicates += 1
-            self._log(f"walk {walk.walk_id} is stored already")
-            return
-        if self._store is not None and self._store.add(walk):
-            alignment = self._align(self._store, walk, job.reason)
+    def _save(self, job: _Job) -> None:
+        walk, store = job.walk, self._store
+        if store is not None and walk.walk_id != self._unaligned_id:
+            if _is_stored(store, walk):
+                self.duplicates += 1
+                self._log(f"walk {walk.walk_id} is stored already")
+                return
+            self._unaligned_id = walk.walk_id if store.add(walk) else None
+        if store is not None and self._unaligned_id is not None:
+            alignment = self._align(store, walk, job.reason)
+            self._unaligned_id = None
             if alignment.accepted and not job.reason:
                 self._compare(walk, alignment.T_house_walk, job.map_number)
         self.saved += 1

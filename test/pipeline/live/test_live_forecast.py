@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from tinymodel import START_NS, save_tiny
 
-from svfm_ros.atomic_files import keep_previous
+from svfm_ros.atomic_files import write_whole
 from svfm_ros.config.forecast_config import ForecastConfig
 from svfm_ros.config.walk_config import RecorderConfig
 from svfm_ros.errors import DataError
@@ -131,10 +131,7 @@ def test_a_large_house_gets_coarser_cells():
 def test_where_the_model_is_damaged_the_one_before_it_is_used_until_there_is_another(tmp_path):
     path = save_tiny(tmp_path / "model.pt")
     live = LiveForecaster(RecorderConfig())
-    keep_previous(path)
-    good = path.read_bytes()
-    path.unlink()
-    path.write_bytes(good[:-9])
+    write_whole(path, path.read_bytes()[:-9], keeps_previous=True)
     assert live.load_model(path, ForecastConfig()).model_id
     with pytest.raises(DataError, match="walk model"):  # one is in use: nothing is gained by the one before it
         live.load_model(path, ForecastConfig())

@@ -1,10 +1,15 @@
 """Trainings in a process of their own, on a real store: results, failures, one at a time, and the end."""
 
+import os
 import queue
+import select
+import signal
 import sys
 import threading
 import time
+from multiprocessing import get_context
 
+import pytest
 from tinymodel import fill_store, quick_task, walks
 
 from svfm_ros.forecasting.model_file import load_walk_model
@@ -75,3 +80,35 @@ def test_close_ends_a_training_by_sigterm(tmp_path, monkeypatch):
     process.close()
     join_training()
     assert running.returncode == 7
+
+
+def train_until_killed(task, pids):
+    process = TrainingProcess(lambda _: None)
+    assert process.begin(task)
+    while process.state.walks != 3:
+        time.sleep(0.001)
+    pids.send(process._process.pid)
+    signal.pause()
+
+
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="the kernel of Linux does it")
+def test_a_training_does_not_outlive_who_started_it(tmp_path, monkeypatch):
+    job = tmp_path / "endless"  # a training that has nothing to tell: it would not find out by itself
+    job.write_text(
+        f"#!{sys.executable}\nimport signal\nfrom svfm_ros.pipeline import training_job\n\n"
+        "def train(task, events):\n    events.write('begin', walks=3)\n    signal.pause()\n\n"
+        "training_job.train = train\ntraining_job.main()\n"
+    )
+    job.chmod(0o700)
+    monkeypatch.setattr(sys, "executable", str(job))
+    context = get_context("fork")
+    received, sent = context.Pipe(duplex=False)
+    task = quick_task(tmp_path / "store", tmp_path / "model.pt")
+    parent = context.Process(target=train_until_killed, args=(task, sent))
+    parent.start()
+    handle = os.pidfd_open(received.recv())  # the pid cannot be taken by another process while we look
+    parent.kill()
+    parent.join()
+    ready, _, _ = select.select([handle], [], [], 60.0)
+    os.close(handle)
+    assert ready, "the training outlived the trainer"

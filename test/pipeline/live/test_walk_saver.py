@@ -1,10 +1,13 @@
 """Walks are stored once, in the frame of the house, before they are announced."""
 
+import threading
 from dataclasses import replace
 
 import pytest
 from tinymodel import walks
 
+from svfm_ros.errors import StoreUnavailableError
+from svfm_ros.pipeline.live import walk_saver
 from svfm_ros.pipeline.live.walk_saver import WalkAligner, WalkSaver
 from svfm_ros.types import Alignment, Pose2
 from svfm_ros.walks.walk_store import WalkStore, is_store
@@ -37,6 +40,54 @@ def test_the_same_recording_replayed_is_counted_and_not_stored_again(tmp_path):
     assert (saver.saved, saver.duplicates, saver.problem) == (0, 3, "")
     assert announced == []
     assert len(WalkStore.open(tmp_path / "store")) == 3
+
+
+@pytest.mark.parametrize("method", ["add", "set_alignment"])
+def test_walks_wait_while_the_store_cannot_be_written_to(tmp_path, monkeypatch, method):
+    """A full disk costs no walk: those that ended meanwhile are stored, aligned and announced once, in order."""
+    full, write = [True], getattr(WalkStore, method)
+    said, tried, announced = [], threading.Event(), []
+
+    def write_or_not(self, what):
+        if full[0]:
+            raise StoreUnavailableError("the disk is full")
+        return write(self, what)
+
+    def complain(error):
+        said.append(str(error))
+        tried.set()
+
+    monkeypatch.setattr(WalkStore, method, write_or_not)
+    monkeypatch.setattr(walk_saver, "_RETRY_S", 0.01)
+    all_announced = threading.Event()
+
+    def on_saved(walk):
+        announced.append(walk.walk_id)
+        if len(announced) == 3:
+            all_announced.set()
+
+    saver = WalkSaver(str(tmp_path / "store"), "map", on_given_map=False, on_saved=on_saved, on_error=complain)
+    for walk in walks(3):
+        saver.save(walk)
+    assert tried.wait(60.0)
+    assert announced == []
+    assert "the disk is full" in saver.problem
+    full[0] = False
+    assert all_announced.wait(60.0)  # without another walk, or the end
+    saver.close()
+    assert announced == [w.walk_id for w in walks(3)]
+    assert (saver.saved, saver.duplicates, saver.problem) == (3, 0, "")
+    assert len(list(WalkStore.open(tmp_path / "store").aligned_walks())) == 3
+    assert set(said) == {"the disk is full"}
+
+
+def test_a_walk_that_will_not_do_does_not_keep_others_waiting(tmp_path):
+    said = []
+    bad = replace(walks(1)[0], walk_id="")
+    saver, announced = save(tmp_path / "store", "map", [bad, *walks(2)], on_error=said.append)
+    assert len(said) == 1
+    assert len(announced) == 2
+    assert saver.saved == 2
 
 
 def test_a_new_store_has_the_frame_of_its_map_and_another_map_is_not_in_it(tmp_path):
