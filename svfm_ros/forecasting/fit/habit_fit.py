@@ -30,6 +30,7 @@ _CHANGES_PER_DAY = (1.0 / 1000.0, 1.0 / 200.0, 1.0 / 50.0)  # weighed by evidenc
 _WEEKEND_PRIOR = 0.1  # probability that weekends differ, before any walk is seen
 _FORGET_PER_DAY = np.array([0.0, 1.0 / 200.0, 1.0 / 60.0, 1.0 / 20.0])
 _FORGET_PRIOR = np.array([0.97, 0.01, 0.01, 0.01])
+_STRENGTHS = np.array([1.0, 8.0, 64.0, 512.0])  # walks that the average of all counts for; weighed by evidence
 _FREE_WALKS = 4.0  # walks that the share of free walking over all origins counts for
 _ABOUT_H = 1.5  # walks within about this many hours are what the habits of an hour rest on
 _HALF_KNOWN = 0.3  # walks of about an hour with which its habits are as much the walks' as the prior's
@@ -208,31 +209,47 @@ def _about(hour: Array) -> Array:
 def _forgetting(cell: Ints, walks: HabitWalks, alive: Array, average: Array) -> tuple[float, Array]:
     """Mean rate of forgetting per day, and how much each walk (N,) still counts by it.
 
-    Each rate is scored by how well the walks before a day, weighed by their age, predict the walks of that day.
+    Each rate is scored by how well the walks before a day, weighed by their age, predict the walks of that day. How
+    many walks the average counts for in the prediction is summed over: were it fixed, and too low, forgetting would
+    make up for it also where nothing drifts.
     """
     days, part = np.unique(walks.day, return_inverse=True)
     counts = _counts(cell, part.reshape(-1), len(days), walks.choice * alive[:, None])
-    score = np.log(_FORGET_PRIOR)
+    expected = np.multiply.outer(_STRENGTHS, average)[:, None]  # (S, 1, K)
+    score = np.empty((len(_FORGET_PER_DAY), len(_STRENGTHS)))
     for g, rate in enumerate(_FORGET_PER_DAY):
-        seen = np.zeros(counts.shape[1:])
-        for t, today in enumerate(counts):
-            if t:
-                seen *= np.exp(-rate * (days[t] - days[t - 1]))
-            score[g] += float((today * np.log((seen + average) / (seen.sum(-1, keepdims=True) + 1.0))).sum())
-            seen += today
-    weight = np.exp(score - score.max())
+        score[g] = np.log(_FORGET_PRIOR[g]) + _predictive(counts, np.exp(-rate * np.diff(days)), expected)
+    weight = np.exp(score - score.max()).sum(1)
     weight /= weight.sum()
     age = float(days[-1]) - walks.day
     return float(weight @ _FORGET_PER_DAY), np.asarray(np.exp(-np.outer(age, _FORGET_PER_DAY)) @ weight)
+
+
+def _predictive(counts: Array, keep: Array, expected: Array) -> Array:
+    """Log probability (S,) of the choices (days, cells, K) of each day, given those before it.
+
+    Between two days a share ``keep`` (days - 1,) of what was seen stays; ``expected`` (S, 1, K) is added to it.
+    """
+    seen, total = counts[0].copy(), np.zeros(len(expected))
+    for kept, today in zip(keep, counts[1:], strict=True):
+        seen *= kept
+        some = today.any(1)
+        told = seen[some] + expected
+        total += (today[some] * np.log(told / told.sum(-1, keepdims=True))).sum((1, 2))
+        seen += today
+    return total
 
 
 def _log_evidence(counts: Array, alpha: Array) -> Array:
     """Log probability (...) of choices counted in (..., cells, K), the shares of each cell unknown."""
     from scipy.special import gammaln
 
-    total = counts.sum(-1)
-    each = gammaln(alpha.sum()) - gammaln(alpha.sum() + total) + (gammaln(counts + alpha) - gammaln(alpha)).sum(-1)
-    return np.asarray(each.sum(-1))
+    seen = counts > 0.0  # most choices were never made, and logarithms of the gamma function are slow
+    prior = np.broadcast_to(alpha, counts.shape)[seen]
+    each = np.zeros(counts.shape)
+    each[seen] = gammaln(counts[seen] + prior) - gammaln(prior)
+    total = gammaln(alpha.sum()) - gammaln(alpha.sum() + counts.sum(-1))
+    return np.asarray((total + each.sum(-1)).sum(-1))
 
 
 def _counts(cell: Ints, part: Ints, parts: int, choice: Array) -> Array:
@@ -264,26 +281,39 @@ class _Changes:
     log_evidence: float  # of all walks
 
 
-def _since_last_change(cell: Ints, day: Ints, choice: Array, base: Array) -> _Changes:
-    """Sum over all dates of the last change; walks of one cell (N,) have the same habits between changes."""
+def _since_last_change(cell: Ints, day: Ints, choice: Array, average: Array) -> _Changes:
+    """Sum over all dates of the last change; walks of one cell (N,) have the same habits between changes.
+
+    How strict habits are is summed over, too. Were they all taken to be strict, walks of someone whose habits are open
+    would look like new habits every few days.
+    """
     first, last = int(day.min()), int(day.max())
     width = max(1, -(-(last - first + 1) // _MOST_BINS))
     part = (day - first) // width
     bins = int(part.max()) + 1
     counts = _counts(cell, part, bins, choice)
-    if bins < 2:
-        return _Changes(np.ones(len(day)), 0.0, first, float(_log_evidence(counts.sum(0), base)))
     running = np.concatenate([np.zeros((1, *counts.shape[1:])), np.cumsum(counts, axis=0)])
-    evidence = np.full((bins + 1, bins + 1), -np.inf)
-    for a in range(bins):
-        evidence[a, a + 1 :] = _log_evidence(running[a + 1 :] - running[a], base)
-    found = [_last_change(evidence, -np.expm1(-rate * width)) for rate in _CHANGES_PER_DAY]
+    rates = -np.expm1(-width * np.array(_CHANGES_PER_DAY))
+    found = [
+        _last_change(evidence, rate)
+        for evidence in (_piece_evidence(running, strength * average) for strength in _STRENGTHS)
+        for rate in rates
+    ]
     log_z = np.array([z for _, z in found])
     weight = np.exp(log_z - log_z.max())
     posterior = np.asarray(sum(w * p for w, (p, _) in zip(weight / weight.sum(), found, strict=True)))  # (bins,)
-    likeliest = 1 + int(np.argmax(posterior[1:]))
+    likeliest = 1 + int(np.argmax(posterior[1:])) if bins > 1 else 0
     total = float(np.logaddexp.reduce(log_z)) - np.log(len(log_z))
     return _Changes(np.cumsum(posterior)[part], float(1.0 - posterior[0]), first + likeliest * width, total)
+
+
+def _piece_evidence(running: Array, alpha: Array) -> Array:
+    """Log probability (bins + 1, bins + 1) of the choices from one bin to another, of which ``running`` is the sum."""
+    bins = len(running) - 1
+    evidence = np.full((bins + 1, bins + 1), -np.inf)
+    for a in range(bins):
+        evidence[a, a + 1 :] = _log_evidence(running[a + 1 :] - running[a], alpha)
+    return evidence
 
 
 def _last_change(evidence: Array, rate: float) -> tuple[Array, float]:

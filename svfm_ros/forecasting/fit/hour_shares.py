@@ -11,12 +11,14 @@ The mean is sharp where walks show a change, flat where they do not, and never z
 posterior: what may be true besides the mean.
 """
 
+import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from svfm_ros.compiled import kernel
 from svfm_ros.errors import DataError
 from svfm_ros.forecasting.habits import CELLS
 
@@ -135,30 +137,54 @@ def _cut(evidence: Array, rate: float) -> _Cut:
     last = np.where(p >= s, evidence[p, np.minimum(s + n - p, n)] + none * (n - 1.0 - p), -np.inf)  # (s, p)
     ahead = np.full((n, n), -np.inf)
     ahead[np.arange(n), np.arange(n)] = change + none * np.arange(n)
-    for q in range(1, n):
-        before = np.arange(q)
-        ahead[:, q] = np.logaddexp(ahead[:, q], _log_sum(ahead[:, :q] + inner[before, q - before]))
     behind = last.copy()
-    for q in range(n - 2, -1, -1):
-        after = np.arange(q + 1, n)
-        behind[:, q] = np.logaddexp(behind[:, q], _log_sum(inner[q, after - q] + behind[:, q + 1 :]))
+    _recursions(inner, ahead, behind)
     never = float(evidence[0, n] + n * none)
-    log_z = float(np.logaddexp(never, _log_sum(np.diagonal(ahead) + np.diagonal(behind))))
+    log_z = float(np.logaddexp(never, np.logaddexp.reduce(np.diagonal(ahead) + np.diagonal(behind))))
     return _Cut(log_z, never, inner, last, ahead, behind)
+
+
+@kernel
+def _recursions(inner, ahead, behind):  # type: ignore[no-untyped-def]
+    """Add all pieces between changes to ``ahead`` (s, p) and ``behind`` (s, p), which hold those without any."""
+    n = len(inner)
+    for s in range(n):
+        for q in range(s + 1, n):
+            high = -np.inf
+            for p in range(s, q):
+                high = max(high, ahead[s, p] + inner[p, q - p])
+            total = 0.0
+            for p in range(s, q):
+                total += math.exp(ahead[s, p] + inner[p, q - p] - high)
+            ahead[s, q] = high + math.log(total)
+        for p in range(n - 2, s - 1, -1):
+            high = behind[s, p]
+            for q in range(p + 1, n):
+                high = max(high, inner[p, q - p] + behind[s, q])
+            total = math.exp(behind[s, p] - high)
+            for q in range(p + 1, n):
+                total += math.exp(inner[p, q - p] + behind[s, q] - high)
+            behind[s, p] = high + math.log(total)
 
 
 def _piece_weights(cut: _Cut) -> Array:
     """Probability of every piece to be one between two changes (cells, cells + 1)."""
     n = len(cut.inner)
     weight = np.zeros((n, n + 1))
-    weight[0, n] += np.exp(cut.never - cut.log_z)
-    for q in range(n):
-        after = np.arange(q + 1, n)
-        through = cut.ahead[:, q, None] + cut.inner[q, after - q] + cut.behind[:, q + 1 :]
-        weight[q, after - q] += np.exp(through - cut.log_z).sum(0)
-        closing = np.arange(q + 1)  # first changes that the last piece from q on can lead back to
-        weight[q, closing + n - q] += np.exp(cut.ahead[closing, q] + cut.last[closing, q] - cut.log_z)
+    weight[0, n] = np.exp(cut.never - cut.log_z)
+    _weigh(cut.inner, cut.last, cut.ahead, cut.behind, cut.log_z, weight)
     return weight
+
+
+@kernel
+def _weigh(inner, last, ahead, behind, log_z, weight):  # type: ignore[no-untyped-def]
+    """Add the probabilities of pieces that end before midnight, and of those that lead back to the first change."""
+    n = len(inner)
+    for s in range(n):
+        for p in range(s, n):
+            for q in range(p + 1, n):
+                weight[p, q - p] += math.exp(ahead[s, p] + inner[p, q - p] + behind[s, q] - log_z)
+            weight[p, s + n - p] += math.exp(ahead[s, p] + last[s, p] - log_z)
 
 
 def _draw_pieces(cut: _Cut, rng: np.random.Generator) -> "Sequence[tuple[int, int]]":
@@ -195,11 +221,3 @@ def _mean(weight: Array, shares: Array) -> Array:
         edges[length : n + length] -= value
     summed = np.cumsum(edges, axis=0)[:-1]
     return np.asarray(np.maximum(summed[:n] + summed[n:], 0.0))
-
-
-def _log_sum(values: Array) -> Array:
-    """Log of the sum of exponentials over the last axis; minus infinity where there is nothing."""
-    high = values.max(axis=-1, initial=-np.inf)
-    safe = np.where(np.isfinite(high), high, 0.0)
-    with np.errstate(divide="ignore"):
-        return np.asarray(safe + np.log(np.exp(values - safe[..., None]).sum(-1)))

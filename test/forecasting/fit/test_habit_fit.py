@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from svfm_ros.forecasting.fit.habit_fit import FittedHabits, HabitWalks, fit_habits
+from svfm_ros.forecasting.fit.habit_fit import FittedHabits, HabitWalks, fit_habits, fit_next_place
 from svfm_ros.forecasting.habits import CELLS, is_weekend
 
 FIRST_DAY = 20_759  # 2026-11-02, a Monday
@@ -86,6 +86,21 @@ def test_habits_that_drift_are_forgotten_and_steady_ones_are_not() -> None:
     assert steady.weight.mean() > 0.8
     assert drifting.found.weight.mean() < 0.6
     assert drifting.habits.at(HERE, 10.1, FIRST_DAY + 120)[0][0, 0] == pytest.approx(0.95, abs=0.15)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_open_habits_that_are_steady_neither_change_nor_fade(seed: int) -> None:
+    """Anywhere is as likely as anywhere else, at any hour of any day: old walks say as much as new ones."""
+    rng = np.random.default_rng(seed)
+    day = np.repeat(FIRST_DAY + np.arange(28), 20)
+    origin, end = rng.integers(5, size=(2, len(day)))
+    nobody = np.zeros_like(day)
+    walks = HabitWalks(origin, rng.uniform(0.0, 24.0, len(day)), day, np.eye(5)[end], nobody)
+    found = fit_next_place(walks, np.zeros((5, 5), dtype=bool), cells=24)
+    assert found.change_probability < 0.5
+    assert found.weekend_probability < 0.5
+    assert found.forget_per_day < 0.005
+    assert found.weight.mean() > 0.75
 
 
 def test_a_resident_is_fitted_around_the_home() -> None:
