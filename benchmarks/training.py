@@ -13,12 +13,18 @@ Score for all: 400 paths are sampled from held-out starts, and every held-out po
 (0.2 m) estimate from the samples at its time. Of each of the paper's trainings the best score within the budget and the
 time to reach it count. The walk model is trained once, as ``svfm train`` does it, the choice of its numbers on walks
 left out included. Compilation is not timed: each training runs once before. Time is processor time of one thread.
+
+Then training of the walk model as ``svfm train`` does it from more and more walks, each in a process of its own: its
+processor time, and the largest memory of the process, walks included.
 """
 
 import argparse
+import multiprocessing
 import os
+import resource
 import time
 from collections.abc import Callable
+from concurrent.futures import ProcessPoolExecutor
 from dataclasses import asdict, dataclass, replace
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")
@@ -44,7 +50,7 @@ from svfm_ros.svfm.objectives import Normaliser
 from svfm_ros.svfm.sampling import sample_paths
 from svfm_ros.svfm.solver.rk4 import Rollout, rk4
 from svfm_ros.svfm.training import seeded
-from svfm_ros.targets import at_least
+from svfm_ros.targets import Check, at_least, at_most
 from svfm_ros.types import WalkWindows
 from svfm_ros.walks.windows import make_windows
 
@@ -53,6 +59,9 @@ _SAMPLES = 400
 _HELD_OUT = 200  # walks
 _FIRST_SPREAD = 0.4  # wide noise before training, with which the paper's training gives better shares of the places
 _SCORES = 10  # of each of the paper's trainings, not timed
+_SIZES = (40, 1000, 10_000)
+_SIZE_TARGETS_S = {40: 8.0, 1000: 30.0, 10_000: 120.0}
+_MEMORY_TARGETS_GB = {50_000: 2.0}
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,6 +72,15 @@ class Reached:
     steps: int
     seconds: float
     nll: float
+
+
+@dataclass(frozen=True, slots=True)
+class SizeCost:
+    """What training on so many walks costs."""
+
+    walks: int
+    seconds: float  # processor time
+    peak_gb: float  # of the whole process, the walks included
 
 
 Solver = Callable[..., Rollout]
@@ -84,9 +102,22 @@ def main(argv: list[str] | None = None) -> int:
     parser.add_argument("--budget", type=float, default=90.0, help="seconds for each of the paper's trainings (90)")
     parser.add_argument("--walks", type=int, default=40, help="training walks (40)")
     parser.add_argument("--tolerance", type=float, default=1e-3, help="of dopri5 in training (1e-3; tighter is slower)")
+    parser.add_argument(
+        "--sizes", type=int, nargs="*", default=_SIZES, help=f"numbers of walks to time training on {_SIZES}"
+    )
+    parser.add_argument("--only-sizes", action="store_true", help="nothing of the paper's training")
     add_json_argument(parser)
     args = parser.parse_args(argv)
     torch.set_num_threads(1)
+    sizes = [_in_own_process(count) for count in args.sizes]
+    checks = _size_checks(sizes)
+    payload: dict[str, object] = {"sizes": [asdict(cost) for cost in sizes]}
+    if not args.json:
+        print_table(
+            "training on more walks", ("walks", "seconds", "peak GB"), [tuple(asdict(c).values()) for c in sizes]
+        )
+    if args.only_sizes:
+        return report("training on more walks", checks, payload, args.json)
     train, held_out = _walks(args.walks // 4, 1), _walks(_HELD_OUT // 4, 999)
     dopri5 = _dopri5(args.tolerance)
     variants = (
@@ -97,7 +128,7 @@ def main(argv: list[str] | None = None) -> int:
     paper = {v.name: _paper_training(v, train, held_out, args.budget) for v in variants}
     best = {name: min(runs, key=lambda run: run.nll) for name, runs in paper.items()}
     ours = _our_training(train, held_out)
-    checks = [
+    checks += [
         at_least(
             f"times faster than {v.name} ({best[v.name].nll:.3f} nats)", _times_faster(best[v.name], ours), v.target
         )
@@ -107,8 +138,36 @@ def main(argv: list[str] | None = None) -> int:
     if not args.json:
         rows = [tuple(asdict(r).values()) for r in runs]
         print_table("held-out NLL over training time", ("training", "steps", "seconds", "NLL per position"), rows)
-    payload = {"runs": [asdict(r) for r in runs], "best": {name: asdict(run) for name, run in best.items()}}
+    payload |= {"runs": [asdict(r) for r in runs], "best": {name: asdict(run) for name, run in best.items()}}
     return report("training to the same held-out NLL", checks, payload, args.json)
+
+
+def _in_own_process(count: int) -> SizeCost:
+    with ProcessPoolExecutor(1, mp_context=multiprocessing.get_context("spawn")) as pool:
+        return pool.submit(_cost, count).result()
+
+
+def _cost(count: int) -> SizeCost:
+    """Train on so many walks; the peak is that of this process."""
+    torch.set_num_threads(1)
+    learn(as_walks(_walks(10, 1)))  # compiles
+    walks = as_walks(_walks(count // 4, 2))
+    began = time.process_time()
+    learn(walks)
+    seconds = time.process_time() - began
+    return SizeCost(len(walks), seconds, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024 / 1e9)
+
+
+def _size_checks(sizes: list[SizeCost]) -> list[Check]:
+    checks = []
+    for cost in sizes:
+        if cost.walks in _SIZE_TARGETS_S:
+            name = f"training on {cost.walks} walks: processor time, s"
+            checks.append(at_most(name, cost.seconds, _SIZE_TARGETS_S[cost.walks]))
+        if cost.walks in _MEMORY_TARGETS_GB:
+            name = f"training on {cost.walks} walks: largest memory of the process, GB"
+            checks.append(at_most(name, cost.peak_gb, _MEMORY_TARGETS_GB[cost.walks]))
+    return checks
 
 
 def _times_faster(paper: Reached, ours: list[Reached]) -> float:
