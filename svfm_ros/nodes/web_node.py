@@ -44,6 +44,7 @@ from svfm_ros.nodes.runtime.graph_description import WEB_TOKEN_VARIABLE
 from svfm_ros.nodes.runtime.lifetime import run_node
 from svfm_ros.nodes.runtime.subscriptions import LATCHED, LATCHED_WALKS
 from svfm_ros.pipeline.live.live_forecast import WalkSoFar
+from svfm_ros.pipeline.live.pacing import CallLimit
 from svfm_ros.report.drawn_plan import thinned_centimetres
 from svfm_ros.types import Pose2
 from svfm_ros.web import words
@@ -65,6 +66,8 @@ _MOST_SCANS = 8  # that wait for their pose
 _MOST_BEAMS = 360
 _MOST_WALKS = 100
 _WALK_POINTS = 150
+_MOST_ASKED = 50  # times a second, by all pages
+_LARGEST = 1e9  # number that a page may ask for
 _SOURCES = ("player", "sim_node")
 _ORDER = ("slam_node", "trainer_node", "forecast_node", *_SOURCES)
 
@@ -88,6 +91,7 @@ class WebNode(ConfiguredNode[WebNodeConfig]):
         self._problem, self._problem_until_s = "", 0.0
         self._walking_since_ns = 0
         self._next_density_s = 0.0
+        self._asked = CallLimit(_MOST_ASKED)
         self._forecaster = self.create_client(SetParameters, "forecast_node/set_parameters")
         self._slam = self.create_client(GetParameters, "slam_node/get_parameters")
         self._sources = {
@@ -242,7 +246,11 @@ class WebNode(ConfiguredNode[WebNodeConfig]):
             self._mount = Pose2()
             asked = self._slam.call_async(GetParameters.Request(names=["mount"]))
             asked.add_done_callback(self._take_mount)
-        news = self._news()
+        try:
+            news = self._news()
+        except (ValueError, OverflowError) as error:  # diagnostics may come from anybody
+            self._report(error)
+            return
         self._state.put("n", lambda: json_bytes(news))
 
     def _take_mount(self, answered: Any) -> None:
@@ -283,6 +291,8 @@ class WebNode(ConfiguredNode[WebNodeConfig]):
     # What people ask for on the page, called in the server's thread
 
     def _ask(self, asked: dict[str, Any]) -> None:
+        if not self._asked.admit():
+            return
         if "what_if" in asked:
             self._ask_what_if(asked["what_if"])
         elif isinstance(asked.get("pause"), bool):
@@ -322,7 +332,8 @@ def _thinned(xy: NDArray[np.float64], most: int) -> NDArray[np.float64]:
 
 
 def _walk_bytes(hour: float, centimetres: list[int]) -> bytes:
-    return struct.pack("<fH", hour, len(centimetres) // 2) + np.array(centimetres, dtype="<i2").tobytes()
+    xy_m = np.array(centimetres, dtype=float).reshape(-1, 2) / 100.0
+    return struct.pack("<fH", hour, len(xy_m)) + polyline_bytes(xy_m)
 
 
 def _shown(summary: dict[str, Any]) -> dict[str, Any]:
@@ -362,7 +373,7 @@ def _replay(source: words.NodeReport) -> dict[str, Any]:
 
 
 def _is_number(value: Any) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
+    return isinstance(value, int | float) and not isinstance(value, bool) and -_LARGEST <= value <= _LARGEST
 
 
 def _setting(name: str, value: float) -> SetParameters.Request:

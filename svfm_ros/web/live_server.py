@@ -22,6 +22,7 @@ from aiohttp import WSMsgType, web
 from svfm_ros.errors import UsageError
 from svfm_ros.web.live_state import LatestState
 from svfm_ros.web.page_address import is_loopback, page_address
+from svfm_ros.web.page_site import PageSite
 
 __all__ = ["LiveServer"]
 
@@ -92,21 +93,16 @@ class LiveServer:
             self._loop.close()
 
     async def _serve(self) -> None:
-        app = web.Application()
-        app.add_routes([web.get("/", self._get_page), web.get("/live", self._live)])
-        runner = web.AppRunner(app, access_log=None, handle_signals=False, shutdown_timeout=1.0)
-        await runner.setup()
+        routes = [web.get("/", self._get_page), web.get("/live", self._live)]
+        site = PageSite(routes, self._refusal, self._state.on_error)
         try:
-            site = web.TCPSite(runner, self._host, self.port)
-            await site.start()
-            if self.port == 0:
-                self.port = runner.addresses[0][1]
+            self.port = await site.start(self._host, self.port)
             self._started.set()
             await self._closing.wait()
             for event in self._changed:
                 event.set()
         finally:
-            await runner.cleanup()
+            await site.close()
 
     def _wake(self) -> None:
         """Called by whoever changes the state, from any thread; returns at once."""
@@ -123,21 +119,19 @@ class LiveServer:
     def _refusal(self, request: web.Request) -> str:
         """Why a request is not served; empty where it is."""
         if self._token:
-            return "" if hmac.compare_digest(request.query.get("token", ""), self._token) else "the token is missing"
+            given = request.query.get("token", "").encode(errors="surrogateescape")
+            return "" if hmac.compare_digest(given, self._token.encode()) else "the token is missing"
         name = request.host.rpartition(":")[0] or request.host
         if name not in (*_OWN_NAMES, self._host):  # a foreign name that resolves to this machine
             return f"expected a request to this machine, got one to {name}"
         return ""
 
-    async def _get_page(self, request: web.Request) -> web.Response:
-        if reason := self._refusal(request):
-            return web.Response(status=403, text=f"{reason}\n")
+    async def _get_page(self, _request: web.Request) -> web.Response:
         return web.Response(text=self._page, content_type="text/html", headers=_HEADERS)
 
     async def _live(self, request: web.Request) -> web.StreamResponse:
-        origin = request.headers.get("Origin", f"http://{request.host}")
-        if (reason := self._refusal(request)) or origin != f"http://{request.host}":
-            return web.Response(status=403, text=f"{reason or 'a page of another origin'}\n")
+        if request.headers.get("Origin", f"http://{request.host}") != f"http://{request.host}":
+            return web.Response(status=403, text="a page of another origin\n")
         if self.pages >= _MOST_PAGES:
             return web.Response(status=503, text=f"{_MOST_PAGES} pages are open already\n")
         socket = web.WebSocketResponse(heartbeat=_HEARTBEAT_S, compress=False, max_msg_size=_MOST_BYTES, timeout=1.0)
@@ -162,7 +156,7 @@ class LiveServer:
                 continue
             try:
                 asked = json.loads(message.data)
-            except ValueError:
+            except (ValueError, RecursionError):
                 continue
             if not isinstance(asked, dict):
                 continue
@@ -170,7 +164,13 @@ class LiveServer:
                 page.seen = max(page.seen, asked["seen"])
                 page.changed.set()
             else:
-                self._ask(asked)
+                self._ask_safely(asked)
+
+    def _ask_safely(self, asked: dict[str, Any]) -> None:
+        try:
+            self._ask(asked)
+        except Exception as error:  # what one page asks must not end its connection
+            self._state.on_error(error)
 
     async def _send(self, page: "_OpenPage", request: web.Request) -> None:
         """Send frames until the page or the server is closed."""

@@ -33,7 +33,7 @@ class LatestState:
         self._lock = threading.Lock()
         self._sections: dict[str, _Section] = {}
         self._version = 0
-        self._on_error = on_error
+        self.on_error = on_error
         self.on_change: Callable[[], None] = lambda: None
 
     @property
@@ -59,7 +59,7 @@ class LatestState:
         try:
             return section.encoded()
         except Exception as error:  # one message that cannot be shown must not end the page
-            self._on_error(error)
+            self.on_error(error)
             section.data = b""
             return b""
 

@@ -16,6 +16,7 @@ from svfm_ros.report.drawn_plan import drawn_plan
 from svfm_ros.types import OccupancyGrid, Places
 from svfm_ros.walks.places import colour_of, places_from_cells, save_places
 from svfm_ros.web.page_address import page_address
+from svfm_ros.web.page_site import PageSite
 from svfm_ros.web.pages import places_page
 
 __all__ = ["serve_places"]
@@ -46,41 +47,31 @@ class _PlacesServer:
         self._host = ""
 
     async def serve(self, port: int, on_start: Callable[[str], None]) -> None:
-        app = web.Application()
         routes = [web.get("/", self._page), web.get("/plan", self._plan), web.post("/places", self._save)]
-        app.add_routes(routes)
-        runner = web.AppRunner(app, access_log=None, handle_signals=False, shutdown_timeout=1.0)
-        await runner.setup()
+        site = PageSite(routes, self._refusal, lambda _error: None)  # who asked is told
         try:
-            await web.TCPSite(runner, _HOST, port).start()
-            self._host = f"{_HOST}:{runner.addresses[0][1]}"
-            on_start(page_address(_HOST, runner.addresses[0][1], ""))
+            port = await site.start(_HOST, port)
+            self._host = f"{_HOST}:{port}"
+            on_start(page_address(_HOST, port, ""))
             await asyncio.Event().wait()
         finally:
-            await runner.cleanup()
+            await site.close()
 
-    def _refused(self, request: web.Request) -> bool:
+    def _refusal(self, request: web.Request) -> str:
+        """Why a request is not served; empty where it is."""
         own = (self._host, self._host.replace(_HOST, "localhost"))
-        return (
-            request.host not in own
-            or request.headers.get("Origin", f"http://{request.host}") != f"http://{request.host}"
-        )
+        origin = request.headers.get("Origin", f"http://{request.host}")
+        return "" if request.host in own and origin == f"http://{request.host}" else "expected a request of this page"
 
-    async def _page(self, request: web.Request) -> web.Response:
-        if self._refused(request):
-            return web.Response(status=403, text="expected a request of this machine\n")
+    async def _page(self, _request: web.Request) -> web.Response:
         return web.Response(text=places_page(), content_type="text/html", headers=_HEADERS)
 
-    async def _plan(self, request: web.Request) -> web.Response:
-        if self._refused(request):
-            return web.Response(status=403)
+    async def _plan(self, _request: web.Request) -> web.Response:
         plan = asdict(drawn_plan([], self._places, self._grid, "UTC"))
         palette = [colour_of(n) for n in range(_COLOURS)]
         return web.json_response({"plan": plan, "places": plan["places"], "palette": palette, "file": str(self._file)})
 
     async def _save(self, request: web.Request) -> web.Response:
-        if self._refused(request):
-            return web.Response(status=403)
         try:
             self._places = places_from_cells(await _cells(request), "the page")
             save_places(self._places, self._file)
@@ -94,7 +85,7 @@ class _PlacesServer:
 async def _cells(request: web.Request) -> Any:
     try:
         body = await request.json()
-    except ValueError as error:
+    except (ValueError, LookupError, RecursionError) as error:  # LookupError: an encoding that nobody knows
         raise DataError(f"expected JSON, got {error}") from error
     cells = body.get("places") if isinstance(body, dict) else None
     if not isinstance(cells, list):
