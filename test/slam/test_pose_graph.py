@@ -9,6 +9,7 @@ from svfm_ros import geometry
 from svfm_ros.errors import DataError
 from svfm_ros.slam.graph.block_cholesky import build_structure, factorise
 from svfm_ros.slam.graph.pose_graph import PoseGraph
+from svfm_ros.slam.matching.pose_covariance import BREAK
 from svfm_ros.types import Constraint, Pose2
 
 ODOMETRY_SIGMA = np.array([0.01, 0.01, 0.003])
@@ -198,6 +199,24 @@ def test_relative_covariance_of_neighbours_is_that_of_their_edge() -> None:
     graph = graph_of(laps(50), np.random.default_rng(0), [])
     graph.optimise()
     np.testing.assert_allclose(graph.relative_covariance(20, 21), np.diag(ODOMETRY_SIGMA**2), rtol=1e-3, atol=1e-9)
+
+
+def test_loops_across_a_break_of_odometry_are_accepted_however_wrong_the_motion_there() -> None:
+    """After a loss the motion is a guess (standard deviations 100 m, 10 rad); here it is off by 2 m and 1.4 rad."""
+    truth = laps(60, per_lap=30)
+    graph = PoseGraph()
+    for k, pose in enumerate(truth):
+        graph.add_node(k, Pose2.from_array(pose))  # the piece after the break was moved to where a loop puts it
+        if k and k != 30:
+            graph.add(between(truth, k - 1, k, "odometry", ODOMETRY_SIGMA, np.zeros(3)))
+    off = np.array([-0.7, -1.9, 1.4])
+    unknown = np.diag(BREAK) ** -0.5
+    graph.add(between(truth, 29, 30, "odometry", unknown, off / unknown))
+    graph.optimise()
+    assert np.sqrt(np.diag(graph.relative_covariance(29, 30))) == pytest.approx(unknown, rel=0.2)
+    for k in range(5, 25, 5):
+        graph.add(between(truth, k, k + 30, "loop", LOOP_SIGMA, np.zeros(3)))
+    assert graph.optimise().weights.tolist() == [1.0, 1.0, 1.0, 1.0]
 
 
 def test_nodes_that_came_meanwhile_move_along() -> None:

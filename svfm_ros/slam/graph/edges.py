@@ -59,19 +59,19 @@ class GraphSolution:
     """Result of ``minimise``."""
 
     poses: Array  # (N, 3)
-    factor: Factor | None  # of the system at the last step; None where there is nothing to solve for
+    factor: Factor | None  # of the undamped system; None where there is nothing to solve for
     iterations: int
     cost: float
 
 
 def minimise(poses: Array, edges: Edges, structure: Structure, max_iterations: int, tolerance: float) -> GraphSolution:
     """Levenberg-Marquardt from the given poses; undamped (Gauss-Newton) while the cost decreases."""
-    poses, damping, factor = poses.copy(), 0.0, None
+    poses, damping, used_damping, factor = poses.copy(), 0.0, 0.0, None
     cost, iterations = np.inf, 0
     while iterations < max_iterations:
         iterations += 1
         diagonal, below, gradient, cost = _linearise(poses, edges, structure, damping)
-        factor = factorise(structure, diagonal, below)
+        factor, used_damping = factorise(structure, diagonal, below), damping
         trial, trial_cost, longest = poses, np.inf, np.inf
         if factor is not None:
             step = factor.solve(-gradient)
@@ -88,6 +88,9 @@ def minimise(poses: Array, edges: Edges, structure: Structure, max_iterations: i
             break
         else:
             damping = max(damping * 10.0, 1e-4)
+    if used_damping:  # it makes covariances too small, most of all across odometry breaks
+        diagonal, below, _, _ = _linearise(poses, edges, structure, 0.0)
+        factor = factorise(structure, diagonal, below) or factor
     return GraphSolution(poses, factor, iterations, float(cost))
 
 
