@@ -21,6 +21,7 @@ from svfm_ros.forecasting.field_step import (
     student_log_density,
     update,
 )
+from svfm_ros.forecasting.fit.walk_steps import WalkRows
 from svfm_ros.forecasting.forward import ENDED, GOES_ON, forward
 from svfm_ros.forecasting.walk_model import SwitchNumbers
 
@@ -31,6 +32,8 @@ __all__ = [
     "SwitchFit",
     "fit_steps",
     "fit_switches",
+    "free_shares",
+    "parting_rate",
     "raw_by_name",
     "total_log_density",
 ]
@@ -66,6 +69,7 @@ _SWITCH_SPREAD = np.array([0.7, 0.7, 2.0, 1.0])  # of the prior on their logits:
 _PASSING_LEAVE = (-3.5, -2.2, 1.0)
 """First and highest logit of leaving, and its spread, among people who pass through a scene: they share a way for some
 seconds and go on as they please; residents stay with a habit until they arrive."""
+_CONCENTRATION = 0.5  # of the process that new destinations come from: one in 81 walks after 40
 _ITERATIONS = 40
 _FREE_SHARE = 0.03  # of the moves may be the free walker's while the numbers of the fields are chosen
 
@@ -270,3 +274,26 @@ def fit_switches(
         return float(-total + 0.5 * np.sum(((raw - first) / spread) ** 2))
 
     return unpack(minimize(loss, first, method="Nelder-Mead", options={"maxfev": 120, "xatol": 0.05, "fatol": 0.05}).x)
+
+
+def free_shares(rows: int, index: NDArray[np.int64], familiar: NDArray[np.bool_], free_part: Array) -> Array:
+    """How far each row (N,) walked freely.
+
+    ``free_part`` is how freely the rows ``index`` began under fields learnt without them; a resident's walk that ends
+    where others end has a destination, however it led there, and is not free. Rows whose destination no
+    other walk has are not ``familiar`` and count as the others do on average.
+    """
+    usual = float(free_part[familiar].mean()) if familiar.any() else 0.0
+    free = np.full(rows, usual)
+    free[index[familiar]] = free_part[familiar]
+    return free
+
+
+def parting_rate(rows: WalkRows) -> float:
+    """Probability per step that a walk to a new destination parts from the ways of known walks.
+
+    The next walk leads to a new destination with the probability of a Chinese restaurant process. In a home it begins
+    like the others, and parts from them anywhere on the way.
+    """
+    moves = np.mean([len(xy) - 1 for xy in rows.xy])
+    return float(_CONCENTRATION / (len(rows) + _CONCENTRATION) / moves)
