@@ -182,8 +182,7 @@ class SlamNode(ConfiguredNode[SlamNodeConfig]):
             wanted = f"a pose in the frame {self.config.map_frame!r} and a given map"
             self.get_logger().warning(f"initialpose is ignored: expected {wanted}", throttle_duration_sec=2.0)
             return
-        pose = convert.from_pose(message.pose.pose)
-        self._worker.put(Request(lambda: self._start_near(pose), Future()))
+        self._worker.put(Request(lambda: self._start_near(convert.from_pose(message.pose.pose)), Future()))
 
     def _receive_motion(self, message: Imu | Odometry) -> None:
         reading = to_imu(message) if isinstance(message, Imu) else to_odometry(message)
@@ -354,6 +353,7 @@ class SlamNode(ConfiguredNode[SlamNodeConfig]):
         silent_s, late_s = self._rate_meter.silent_s, 1e-3 * self._durations.quantile_ms(0.5)
         level, reason = worst(
             (bool(self._wrong_types), ERROR, next(iter(self._wrong_types), "")),
+            (not self._compiled.done(), WARN, "getting ready: it is compiled once, for about a minute"),
             (silent_s > _SILENT_S, WARN, f"no scan for {silent_s:.0f} s"),
             (bool(self._walk_saver.problem), ERROR, self._walk_saver.problem),
             (bool(self._reason), WARN, self._reason),

@@ -194,7 +194,6 @@ class TrainerNode(ConfiguredNode[TrainerNodeConfig]):
             (bool(self._problem), WARN, self._problem),
             (bool(state.problem), WARN, state.problem),
             (no_store, WARN, "the parameter store is not set: there are no walks to train on"),
-            (not no_store and not self._walks, WARN, f"there are no walks in {self._folder}"),
         )
         return Health(
             level,

@@ -90,6 +90,7 @@ class WebNode(ConfiguredNode[WebNodeConfig]):
         self._mount: Pose2 | None = None
         self._problem, self._problem_until_s = "", 0.0
         self._walking_since_ns = 0
+        self._last_pose_s = -math.inf  # monotonic
         self._next_density_s = 0.0
         self._asked = CallLimit(_MOST_ASKED)
         self._forecaster = self.create_client(SetParameters, "forecast_node/set_parameters")
@@ -158,6 +159,7 @@ class WebNode(ConfiguredNode[WebNodeConfig]):
 
     def _receive_pose(self, message: PoseWithCovarianceStamped) -> None:
         stamp_ns, pose = convert.stamp_ns(message.header.stamp), convert.from_pose(message.pose.pose)
+        self._last_pose_s = time.monotonic()
         self._walk_so_far.push(stamp_ns, pose)
         self._state.put("w", lambda: self._walker_bytes(stamp_ns, pose))
         scan = self._scans.pop(stamp_ns, None)
@@ -278,8 +280,11 @@ class WebNode(ConfiguredNode[WebNodeConfig]):
         }
 
     def _line(self) -> str:
-        if "slam_node" not in self._reports:
+        slam = self._reports.get("slam_node")
+        if slam is None:
             return "waiting for the nodes"
+        if time.monotonic() - self._last_pose_s > _SILENT_S:
+            return slam.message if slam.level != words.OK else "waiting for scans"
         return "the wearer is walking" if self._walking_since_ns else "the wearer rests"
 
     @staticmethod

@@ -136,6 +136,7 @@ function show() {
   const old = now.poseAt !== undefined && performance.now() - now.poseAt > STALE_MS;
   document.body.classList.toggle("stale", old && !now.news?.replay?.paused);
   byId("asleep").hidden = Boolean(now.map || now.walker);
+  byId("asleep").textContent = now.news?.line ?? "waiting for the nodes";
   byId("clock").textContent = now.hour === undefined ? "" : clock(now.hour);
   showNews();
   showPlan(night);

@@ -5,6 +5,7 @@ import re
 
 import pytest
 from bagmaker import LASER_SCAN, START_NS, STRING, scans, text_bytes, write_bag
+from diagnostic_msgs.msg import DiagnosticArray
 from rcl_interfaces.srv import SetParameters
 from rclpy.parameter import Parameter
 from rosgraph_msgs.msg import Clock
@@ -46,6 +47,19 @@ def test_messages_arrive_byte_for_byte_in_order_with_the_clock(start, listener, 
     assert ticks == sorted(ticks)
     assert ticks[0] >= START_NS
     assert ticks[-1] <= SCANS[-1][2]
+
+
+def test_a_player_that_waits_for_its_subscriber_says_that_it_has_not_begun(start, listener, tmp_path):
+    bag = write_bag(tmp_path / "bag", scans(400))
+    said = listener.collect(DiagnosticArray, "/diagnostics")
+    waits = ("--wait-for", "scan", "--rate", 10, "--ros-args", "-p", "wait_s:=1000.0")
+    process = player(start, bag, *waits)
+    figures = [{v.key: v.value for v in m.status[0].values} for m in said.wait(3)]
+    assert {f["position_s"] for f in figures} == {"0.0"}
+    assert {m.status[0].message for m in said} == {"has not begun yet"}
+    listener.collect(LaserScan, "scan")
+    said.wait_for(lambda m: float(m.status[0].values[0].value) > 0.0)
+    end(process)
 
 
 def test_a_player_that_is_killed_goes_on_where_it_was(start, listener, tmp_path):

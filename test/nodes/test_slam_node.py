@@ -4,6 +4,7 @@ import importlib.util
 import math
 import os
 import signal
+import threading
 import time
 from dataclasses import replace
 
@@ -263,3 +264,15 @@ def test_only_who_was_killed_a_moment_ago_goes_on_without_warming_up(listener, t
         time.sleep(0.01)
     node.close()
     assert len(warmed) == rounds
+
+
+def test_while_it_is_compiled_it_says_so_instead_of_missing_scans(listener, monkeypatch):
+    go = threading.Event()
+    monkeypatch.setattr(slam_node, "warm_up", lambda _config: go.wait(PATIENCE_S))
+    node = SlamNode(context=listener.context)
+    assert "getting ready" in node._health().reason
+    go.set()
+    while not node._compiled.done():
+        time.sleep(0.01)
+    assert "getting ready" not in node._health().reason
+    node.close()

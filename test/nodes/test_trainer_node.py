@@ -5,7 +5,7 @@ import json
 import signal
 
 import pytest
-from diagnostic_msgs.msg import DiagnosticArray
+from diagnostic_msgs.msg import DiagnosticArray, DiagnosticStatus
 from nav_msgs.msg import Path
 from rclpy.parameter import Parameter
 from roslive import PATIENCE_S
@@ -21,6 +21,7 @@ from svfm_ros.pipeline.training_job import EventWriter, train
 from svfm_ros.types import Places
 from svfm_ros.walks.places import save_places
 from svfm_ros.walks.walk_store import WalkStore
+from svfm_ros.web.words import NodeReport, node_words
 
 pytestmark = pytest.mark.ros
 
@@ -126,6 +127,15 @@ def test_without_a_store_it_says_so_and_goes_on(start, listener):
     assert not answer.success
     node.terminate()
     assert node.wait(PATIENCE_S) == 0
+
+
+def test_an_empty_store_at_the_beginning_is_no_problem(start, listener, tmp_path):
+    said = listener.collect(DiagnosticArray, "/diagnostics")
+    trainer(start, f"store:={tmp_path / 'walks'}")
+    first = said.wait(1)[0].status[0]
+    assert (first.level, first.message) == (DiagnosticStatus.OK, "running")
+    report = NodeReport("trainer_node", figures={v.key: v.value for v in first.values})
+    assert node_words(report, 0.0) == "waiting for walks: 0 of 8 for the first model"
 
 
 @pytest.mark.parametrize(

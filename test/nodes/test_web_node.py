@@ -8,6 +8,7 @@ import time
 import numpy as np
 import pytest
 from browser import PATIENCE_S, Browser, needs_browser
+from diagnostic_msgs.msg import DiagnosticArray, DiagnosticStatus
 from rcl_interfaces.msg import SetParametersResult
 from sensor_msgs.msg import LaserScan, PointCloud2
 from std_msgs.msg import String
@@ -56,6 +57,7 @@ class Graph:
         self._pose = publisher(PoseWithCovarianceStamped, "pose", 10)
         self._samples = publisher(PointCloud2, "forecast/samples", latched)
         self._summary = publisher(String, "forecast/summary", latched)
+        self._diagnostics = publisher(DiagnosticArray, "/diagnostics", 10)
         self.asked, self.was_asked = [], threading.Event()
         self.node.create_service(SetBool, "player/pause", self._pause)
         self._forecaster = listener.context and self._make_forecaster(listener)
@@ -80,6 +82,10 @@ class Graph:
         self.was_asked.set()
         response.success = True
         return response
+
+    def complain(self, name, message):
+        status = DiagnosticStatus(level=DiagnosticStatus.WARN, name=f"{name}: slam", message=message)
+        self._diagnostics.publish(DiagnosticArray(status=[status]))
 
     def publish(self, x, share=0.7):
         """One scan of the room of 6 by 4 metres with its pose and its forecast."""
@@ -133,6 +139,12 @@ def test_the_page_follows_asks_and_comes_back(start, graph, browser):
             page = browser.open(line.rpartition(" ")[2].strip())
             break
     page.wait_for("document.body.dataset.connected === 'yes'")
+    page.wait_for("byId('asleep').textContent === 'waiting for the nodes' && !byId('asleep').hidden")
+    until_s = time.monotonic() + PATIENCE_S
+    while page.eval("byId('asleep').textContent") != "getting ready" and time.monotonic() < until_s:
+        graph.complain("slam_node", "getting ready")
+        time.sleep(0.1)
+    assert page.eval("byId('line').textContent") == "getting ready"
     keep_publishing(
         graph, page, 1.0, 0.7, "Boolean(now.map && now.paths && now.scan && now.walker && now.walker.x === 1)"
     )

@@ -36,6 +36,7 @@ _PATH_HEIGHT_M, _ELLIPSE_HEIGHT_M, _TEXT_HEIGHT_M = 0.05, 0.03, 0.3
 _LINE_SPACING = 1.6  # of texts, over their height
 _SMALL = 0.65  # height of small text, over that of the other
 _CHARACTER_WIDTH = 0.55  # over its height
+_SPACE_WIDTH = 0.3  # over the height of text
 _CERTAINTY = ((0.9, "very likely"), (0.6, "likely"), (0.4, "maybe"))  # from a share of so much on
 _UNFAMILIAR = 0.5
 
@@ -285,5 +286,5 @@ def _disc(places: Places, index: int) -> tuple[Array, tuple[float, float], float
 
 def _text(namespace: str, number: int, xy: Array, text: str, style: MarkerStyle) -> Shape:
     pose = Pose2(float(xy[0]), float(xy[1]), 0.0)
-    size = (style.text_m, style.text_m, style.text_m)  # some viewers take the width of a space from scale.x
+    size = (_SPACE_WIDTH * style.text_m, style.text_m, style.text_m)  # rviz2 takes the width of a space from scale.x
     return Shape(namespace, number, Marker.TEXT_VIEW_FACING, pose, _TEXT_HEIGHT_M, size, _TEXT_RGBA, text=text)

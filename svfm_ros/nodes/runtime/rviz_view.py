@@ -12,7 +12,8 @@ from svfm_ros.pipeline.live.state_folder import default_store, make_private_fold
 
 __all__ = ["fitted_config", "fitted_view"]
 
-_FILLED = 0.9  # share of the window that the map takes
+_FILLED = 0.95  # share of the view that the map takes
+_BARS_PX = (32, 92)  # of the window: closed docks beside the view; menu, tools and status above and below it
 
 
 def fitted_config(plan: GraphPlan) -> Path:
@@ -34,5 +35,6 @@ def fitted_view(sheet: dict[str, Any], map_yaml: Path) -> dict[str, float]:
     low, high = np.nanmin(known := grid.centres_of(np.isfinite(grid.prob)), axis=0), np.nanmax(known, axis=0)
     width_m, height_m = np.maximum(high - low, 1.0)
     window = sheet["Window Geometry"]
-    scale = _FILLED * min(window["Width"] / width_m, window["Height"] / height_m)
+    view = window["Width"] - _BARS_PX[0], window["Height"] - _BARS_PX[1]
+    scale = _FILLED * min(view[0] / width_m, view[1] / height_m)
     return {"X": float(low[0] + high[0]) / 2, "Y": float(low[1] + high[1]) / 2, "Scale": float(scale)}

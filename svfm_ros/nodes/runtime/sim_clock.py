@@ -52,8 +52,10 @@ class SimClock:
         return True
 
     def _tick(self, time_ns: int) -> None:
-        if self._publisher is not None and time_ns >= self._last_ns:
-            self._last_ns = time_ns
+        if time_ns < self._last_ns:
+            return
+        self._last_ns = time_ns
+        if self._publisher is not None:
             self._publisher.publish(Clock(clock=convert.stamp(time_ns)))
 
     def _pause(self, request: SetBool.Request, response: SetBool.Response) -> SetBool.Response:
@@ -63,11 +65,12 @@ class SimClock:
 
     def _health(self) -> Health:
         length_s = (self._end_ns - self._begin_ns) / NS_PER_S
-        position_s = (self.pacer.recorded_now_ns() - self._begin_ns) / NS_PER_S
+        position_s = (self._last_ns - self._begin_ns) / NS_PER_S  # the pacer also runs before the replay begins
         figures = {
             "position_s": round(min(max(position_s, 0.0), length_s), 1),
             "length_s": round(length_s, 1),
             "rate": self.pacer.rate,
             "paused": self.pacer.paused,
         }
-        return Health(reason="paused" if self.pacer.paused else "running", figures=figures)
+        begun = "running" if self._last_ns else "has not begun yet"
+        return Health(reason="paused" if self.pacer.paused else begun, figures=figures)
