@@ -139,7 +139,7 @@ class StoreDatabase:
                 raise sqlite3.DatabaseError("the row of table store is missing")
             if not isinstance(row[0], str) or len(row[0]) > _LONGEST_FRAME:
                 raise sqlite3.DatabaseError("the row of table store holds no name of a frame")
-            return row[0]
+            return str(row[0])
 
     @contextmanager
     def reading(self) -> Iterator[sqlite3.Connection]:
