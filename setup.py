@@ -102,7 +102,7 @@ setup(
     zip_safe=True,
     entry_points={
         "console_scripts": [
-            "svfm = svfm_ros.cli.main:main",
+            "svfm = svfm_ros.cli.entry:main",
             *(f"{node} = svfm_ros.nodes.start:main" for node in NODES),
         ],
     },

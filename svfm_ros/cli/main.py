@@ -135,8 +135,12 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Run one command; returns the exit code."""
     if sys.stdout is None or sys.stderr is None:
         return _without_output()
-    _prepare()
-    args = _top_parser().parse_args(argv)
+    try:
+        _prepare()
+        args = _top_parser().parse_args(argv)
+    except KeyboardInterrupt:
+        print("svfm: interrupted", file=sys.stderr)
+        return INTERRUPTED
     if args.command is None:
         _top_parser().print_help()
         return USAGE

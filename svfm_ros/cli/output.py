@@ -21,6 +21,7 @@ __all__ = ["Check", "add_json_argument", "exit_code", "print_json", "print_refus
 __all__ += ["check_picture", "open_in_browser", "say", "seed"]
 
 _LARGEST_SEED = 2**31 - 1
+_LONGEST_CELL = 300  # letters; names come from files
 
 
 def add_json_argument(parser: Any) -> None:
@@ -82,8 +83,8 @@ def print_table(title: str, columns: Sequence[str], rows: Iterable[Sequence[obje
 
 
 def _plain_text(text: str) -> Text:
-    """Text as it stands: no markup such as [bold], no control characters."""
-    return Text(printable(text))
+    """Text as it stands: no markup such as [bold], no control characters, cut off where it would fill screens."""
+    return Text(printable(text if len(text) <= _LONGEST_CELL else f"{text[:_LONGEST_CELL]} ..."))
 
 
 def say(line: str) -> None:

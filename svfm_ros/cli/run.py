@@ -19,6 +19,7 @@ import time
 from pathlib import Path
 
 from svfm_ros.atomic_files import check_output_folder
+from svfm_ros.errors import printable
 
 __all__ = ["add_arguments", "run"]
 
@@ -50,7 +51,10 @@ _FORECAST_S = 10.0  # between forecasts where lines cannot be rewritten
 
 
 class _Terminal:
-    """Lines on standard output; a forecast is rewritten in its line where that is possible."""
+    """Lines on standard output; a forecast is rewritten in its line where that is possible.
+
+    What is in a line came in messages, which anybody may have sent: no control characters reach the terminal.
+    """
 
     def __init__(self) -> None:
         self._rewrites = sys.stdout.isatty()
@@ -59,11 +63,12 @@ class _Terminal:
 
     def say(self, line: str) -> None:
         """Print a line that stays."""
-        print("\r\x1b[K" + line if self._open else line, flush=True)
+        print("\r\x1b[K" + printable(line) if self._open else printable(line), flush=True)
         self._open = False
 
     def rewrite(self, line: str) -> None:
         """Print a forecast over the last one; into a file, now and then."""
+        line = printable(line)
         if self._rewrites:
             width = shutil.get_terminal_size().columns - 1
             print("\r\x1b[K" + line[:width], end="", flush=True)

@@ -78,7 +78,7 @@ def _open_sound(path: Path) -> _Bag:
             with Reader1(path) if is_ros1 else Reader2(path) as reader:
                 wanted = [c for c in reader.connections if (c.topic, c.msgtype) in topics]
                 for c, stamp_ns, raw in reader.messages(connections=wanted):
-                    yield RawMessage(c.topic, c.msgtype, stamp_ns, bytes(raw))
+                    yield RawMessage.read(c.topic, c.msgtype, stamp_ns, raw)
         except Exception as error:
             warn(f"{path} could be read in part only: {error or type(error).__name__}")
 

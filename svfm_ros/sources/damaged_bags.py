@@ -5,10 +5,13 @@ are in chunks, which can be read one after another. What cannot be read is skipp
 """
 
 import bz2
+import sqlite3
 import struct
 from collections.abc import Iterator
+from contextlib import closing, suppress
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from svfm_ros.atomic_files import check_regular
 from svfm_ros.errors import DataError
@@ -17,11 +20,13 @@ from svfm_ros.sources.scan_source import Warn
 __all__ = ["RawMessage", "check_bag_files", "mcap_messages", "rosbag1_messages"]
 
 BAG1_MAGIC = b"#ROSBAG V2.0\n"
+_SQLITE_MAGIC = b"SQLite format 3\0"
 MCAP_MAGIC = b"\x89MCAP0\r\n"
 
 _OP_MESSAGE, _OP_CHUNK, _OP_CONNECTION = 2, 5, 7
 _CHUNK_MARK = b"\x04\x00\x00\x00op=\x05"
 _LONGEST_HEADER = 100_000
+_MOST_UNPACKED = 1 << 28  # bytes of one chunk; recorders begin a new one after a few megabytes
 
 _MCAP_SCHEMA, _MCAP_CHANNEL, _MCAP_MESSAGE, _MCAP_CHUNK, _MCAP_DATA_END = 3, 4, 5, 6, 15
 
@@ -34,6 +39,13 @@ class RawMessage:
     msgtype: str  # as ROS 2 writes it: sensor_msgs/msg/LaserScan
     stamp_ns: int  # when it was recorded
     data: bytes
+
+    @classmethod
+    def read(cls, topic: str, msgtype: str, stamp_ns: object, data: Any) -> "RawMessage":
+        """From the columns of a database, which may be of any type; raises where they are of another."""
+        if not isinstance(stamp_ns, int):
+            raise TypeError(f"expected a stamp, got {type(stamp_ns).__name__}")
+        return cls(topic, msgtype, stamp_ns, bytes(memoryview(data)))  # bytes(10**12) would be a terabyte
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,10 +61,21 @@ class _Record:
 
 
 def check_bag_files(path: Path) -> None:
-    """Refuse a bag, a folder or a file, with a pipe or a device among its files: reading it would never end."""
+    """Refuse a bag, a folder or a file, that reading might never end: with a pipe, a device or a view of SQL in it."""
     for part in path.iterdir() if path.is_dir() else [path]:
         if not part.is_dir():
             check_regular(part)
+            _refuse_views(part)
+
+
+def _refuse_views(path: Path) -> None:
+    """Refuse views, triggers and virtual tables, which run code; what is no database is left to its reader."""
+    with path.open("rb") as file:
+        if file.read(len(_SQLITE_MAGIC)) != _SQLITE_MAGIC:
+            return
+    with suppress(sqlite3.Error), closing(sqlite3.connect(f"{path.absolute().as_uri()}?immutable=1", uri=True)) as db:
+        if db.execute("SELECT count(*) FROM sqlite_schema WHERE rootpage = 0").fetchone()[0]:
+            raise DataError(f"{path}: expected tables alone, got views, triggers or virtual tables")
 
 
 def rosbag1_messages(path: Path, warn: Warn) -> Iterator[RawMessage]:
@@ -167,16 +190,20 @@ def _unpack(data: bytes, compression: str) -> bytes:
     if compression in ("", "none"):
         return data
     if compression == "bz2":
-        return bz2.BZ2Decompressor().decompress(data)
-    if compression == "lz4":
+        unpacked = bz2.BZ2Decompressor().decompress(data, _MOST_UNPACKED)
+    elif compression == "lz4":
         from lz4.frame import LZ4FrameDecompressor  # type: ignore[import-untyped]
 
-        return bytes(LZ4FrameDecompressor().decompress(data))
-    if compression == "zstd":
+        unpacked = bytes(LZ4FrameDecompressor().decompress(data, _MOST_UNPACKED))
+    elif compression == "zstd":
         from backports import zstd  # type: ignore[import-not-found,import-untyped,unused-ignore]
 
-        return bytes(zstd.ZstdDecompressor().decompress(data))
-    raise ValueError(f"unknown compression {compression!r}")
+        unpacked = bytes(zstd.ZstdDecompressor().decompress(data, _MOST_UNPACKED))
+    else:
+        raise ValueError(f"unknown compression {compression!r}")
+    if len(unpacked) == _MOST_UNPACKED:
+        raise ValueError(f"expected at most {_MOST_UNPACKED} bytes when unpacked, got more")
+    return unpacked
 
 
 def mcap_messages(path: Path, warn: Warn) -> Iterator[RawMessage]:

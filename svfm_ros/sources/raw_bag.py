@@ -83,7 +83,7 @@ def _open_intact(path: Path) -> RawBag:
             with Reader(path) as reader:
                 wanted = [c for c in reader.connections if c.topic in names]
                 for c, stamp_ns, data in reader.messages(wanted) if wanted else ():
-                    yield RawMessage(c.topic, c.msgtype, stamp_ns, bytes(data))
+                    yield RawMessage.read(c.topic, c.msgtype, stamp_ns, data)
         except Exception as error:
             warn(f"{path} could be read in part only: {_reason(error)}")
 
@@ -146,6 +146,6 @@ def _sqlite_messages(path: Path, warn: Warn) -> Iterator[RawMessage]:
                 "SELECT topic_id, timestamp, data FROM messages ORDER BY id"
             ):
                 if number in topics:
-                    yield RawMessage(*topics[number], stamp_ns, bytes(blob))
-        except sqlite3.DatabaseError as error:
+                    yield RawMessage.read(*topics[number], stamp_ns, blob)
+        except (sqlite3.DatabaseError, TypeError) as error:
             warn(f"{path.name}: {error}")

@@ -30,6 +30,7 @@ STORE_SCHEMA = 1
 """Version of the tables, kept as SQLite's ``user_version``."""
 
 _APPLICATION_ID = 0x7376666D  # "svfm"
+_LONGEST_FRAME = 255  # letters
 _PATIENCE_S = 60.0  # how long one program waits for another that writes
 _NEIGHBOURS = (
     "*.state",
@@ -140,12 +141,16 @@ class StoreDatabase:
                 raise DataError(f"{self.path} is damaged: it holds no tables")
             if db.execute("PRAGMA application_id").fetchone()[0] != _APPLICATION_ID:
                 raise DataError(f"{self.path}: expected a walk store, got another SQLite file")
+            if db.execute("SELECT count(*) FROM sqlite_schema WHERE rootpage = 0").fetchone()[0]:  # they run code
+                raise DataError(f"{self.path}: expected tables alone, got views, triggers or virtual tables")
             schema = db.execute("PRAGMA user_version").fetchone()[0]
             if schema != STORE_SCHEMA:
                 raise DataError(f"{self.folder} is a walk store of schema {schema}: expected {STORE_SCHEMA}")
             row = db.execute("SELECT frame FROM store").fetchone()
             if row is None:
                 raise sqlite3.DatabaseError("the row of table store is missing")
+            if not isinstance(row[0], str) or len(row[0]) > _LONGEST_FRAME:
+                raise sqlite3.DatabaseError("the row of table store holds no name of a frame")
             return str(row[0])
 
     @contextmanager

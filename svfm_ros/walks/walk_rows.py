@@ -36,6 +36,8 @@ _TRACK = "t.schema, t.crc32, t.stamps_ns, t.poses, t.points, t.covariance"
 _ALIGNMENT = "a.crc32, a.x, a.y, a.theta, a.accepted, a.reason, a.match"
 ENTRY_TYPES = (int, str, str, int, int, int, int)
 _UPPER = np.triu_indices(3)
+_TRACK_TYPES = (int, int, bytes, bytes, bytes)
+_WRONG = (TypeError, ValueError, KeyError, AttributeError, RecursionError)  # of values that are not what they should be
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,6 +127,9 @@ def _track_checksum(entry: WalkEntry, schema: int, arrays: tuple[bytes | None, .
 
 def walk_from(entry: WalkEntry, track: TrackRow, where: str) -> Walk:
     """The walk of an entry and its track; ``where`` names them in complaints."""
+    kinds = tuple(map(type, (track.schema, track.crc32, track.stamps_ns, track.poses, track.points)))
+    if kinds != _TRACK_TYPES or not isinstance(track.covariance, bytes | None):
+        raise DataError(f"{where} is damaged: its track cannot be read")
     if track.schema != WALK_SCHEMA:
         raise DataError(f"{where} has schema {track.schema}: expected {WALK_SCHEMA}")
     arrays = (track.stamps_ns, track.poses, track.points, track.covariance)
@@ -137,7 +142,9 @@ def walk_from(entry: WalkEntry, track: TrackRow, where: str) -> Walk:
         covariance = None if track.covariance is None else _full(track.covariance, len(stamps))
     except ValueError as error:
         raise DataError(f"{where} is damaged: its arrays do not fit together") from error
-    return Walk(entry.walk_id, entry.resident, stamps, poses, points, track.schema, covariance)
+    walk = Walk(entry.walk_id, entry.resident, stamps, poses, points, track.schema, covariance)
+    check_walk(walk)  # a checksum is not a signature
+    return walk
 
 
 def _full(data: bytes, count: int) -> NDArray[np.float64]:
@@ -164,8 +171,14 @@ def alignment_from(walk_id: str, row: tuple[Any, ...], where: str) -> Alignment:
     crc32, x, y, theta, accepted, reason, match = row
     if crc32 != _row_checksum(walk_id, row[1:]):
         raise DataError(f"{where} is damaged: its checksum does not match")
-    result = None if match is None else match_from(json.loads(match))
-    return Alignment(walk_id, Pose2(x, y, theta), result, bool(accepted), reason)
+    try:
+        pose = Pose2.from_array([x, y, theta])
+        result = None if match is None else match_from(json.loads(match))
+        if not np.isfinite(pose.as_array()).all() or not isinstance(reason, str):
+            raise ValueError(pose)
+    except _WRONG as error:
+        raise DataError(f"{where} is damaged: its values cannot be read") from error
+    return Alignment(walk_id, pose, result, bool(accepted), reason)
 
 
 def _row_checksum(walk_id: str, row: tuple[object, ...]) -> int:

@@ -59,3 +59,48 @@ def test_every_command_explains_itself(name: str) -> None:
     answer = svfm(name, "--help")
     assert answer.returncode == 0, answer.stderr
     assert "usage: svfm " + name in answer.stdout
+
+
+INTERRUPTED_WHILE_LOADING = """
+import sys, types
+class Loading(types.ModuleType):
+    def __getattr__(self, name):
+        raise KeyboardInterrupt
+sys.modules["svfm_ros.cli.main"] = Loading("svfm_ros.cli.main")
+from svfm_ros.cli.entry import main
+sys.exit(main())
+"""
+
+
+def test_ctrl_c_while_python_loads_is_one_line() -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", INTERRUPTED_WHILE_LOADING], capture_output=True, text=True, check=False
+    )
+    assert (done.returncode, done.stdout, done.stderr) == (130, "", "svfm: interrupted\n")
+
+
+def test_ctrl_c_before_the_command_is_known_is_one_line(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    from svfm_ros.cli import main as cli
+
+    def interrupted() -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(cli, "_top_parser", interrupted)
+    assert cli.main(["store", "x"]) == 130
+    assert capsys.readouterr().err == "svfm: interrupted\n"
+
+
+def test_what_comes_in_messages_reaches_the_terminal_without_control_characters(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    from svfm_ros.cli.run import _Terminal
+
+    terminal = _Terminal()
+    terminal.say("Model \x1b]0;title\x07, learnt from \x1b[2J walks")
+    terminal.rewrite("10:00:00  \x1b[31mkitchen\r\n 90 %")
+    out = capsys.readouterr().out
+    assert out.count("\n") == 2
+    assert "".join(out.split("\n")).isprintable()
+    assert "\\x1b[31mkitchen" in out

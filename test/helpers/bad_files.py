@@ -257,6 +257,14 @@ def other_tables(path):
     )
 
 
+ENDLESS = "WITH RECURSIVE c(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM c) SELECT i AS frame FROM c WHERE i < 0"
+TRIGGER = "CREATE TRIGGER t AFTER DELETE ON walks BEGIN DELETE FROM alignments; END"
+
+
+def endless_view(path):
+    change_rows(path, "DROP TABLE store", f"CREATE VIEW store AS {ENDLESS}")
+
+
 def loop(path):
     path.rename(path.with_name("moved"))
     path.symlink_to(path)
@@ -282,6 +290,9 @@ STORES = [
     ("other tables", other_tables, "damaged .*no such column"),
     ("another program's", lambda p: change_rows(p, "PRAGMA application_id = 7"), "got another SQLite file"),
     ("schema 99", lambda p: change_rows(p, "PRAGMA user_version = 99"), "schema 99: expected 1"),
+    ("a view that never ends", endless_view, "expected tables alone, got views"),
+    ("a trigger", lambda p: change_rows(p, TRIGGER), "expected tables alone, got views, triggers"),
+    ("a frame of 1 MB", lambda p: change_rows(p, f"UPDATE store SET frame = '{'x' * 10**6}'"), "no name of a frame"),
     ("no frame", lambda p: change_rows(p, "DELETE FROM store"), "damaged .*row of table store is missing"),
     ("a symlink loop", loop, "got no folder"),
     ("nothing in it", lambda p: (p / "walks.sqlite").unlink(), "which has a file walks.sqlite"),

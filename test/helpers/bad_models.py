@@ -3,8 +3,10 @@
 import io
 import json
 import os
+import sqlite3
 import zipfile
 from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -196,6 +198,14 @@ def zip_bomb() -> bytes:
     return buffer.getvalue()
 
 
+def endless_bag(path: Path) -> None:
+    """A bag whose topics are a view that never ends."""
+    with closing(sqlite3.connect(path)) as db:
+        db.execute("CREATE TABLE messages (id, topic_id, timestamp, data)")
+        db.execute("CREATE VIEW topics AS WITH RECURSIVE c(i) AS (SELECT 1 UNION SELECT i + 1 FROM c) SELECT i FROM c")
+        db.commit()
+
+
 RECORDINGS: list[tuple[str, str, str | bytes | Make, str]] = [
     ("empty", "a.log", b"", "is empty"),
     ("text", "a.log", "hello\n" * 100, "expected a rosbag2 folder"),
@@ -218,6 +228,8 @@ RECORDINGS: list[tuple[str, str, str | bytes | Make, str]] = [
     ("npz with many angles", "a.npz", npz(angle_min=np.zeros(9)), "expected"),
     ("zip bomb", "a.npz", zip_bomb(), "expected at most .* bytes when unpacked"),
     ("folder that is no bag", "a/letter.txt", "x", "is not a rosbag2 folder"),
+    ("a view that never ends", "a.db3", endless_bag, "expected tables alone, got views"),
+    ("a view that never ends in a folder", "a/b.db3", endless_bag, "expected tables alone, got views"),
     ("folder with a pipe", "a/b.mcap", os.mkfifo, "b.mcap: expected a file, got a pipe"),
     (
         "folder with a device",

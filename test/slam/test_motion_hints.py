@@ -317,6 +317,14 @@ def test_odometry_helps_in_turns_and_is_dropped_when_its_wheels_spin() -> None:
     assert errors(run, strolling)[0] < 0.03
 
 
+def test_readings_without_scans_do_not_fill_the_memory() -> None:
+    sensors = MotionSensors()
+    for i in range(25_000):
+        sensors.add(ImuReading(START_NS + i * 10**6, np.zeros(3), np.array([0.0, 0.0, G])))
+    assert len(sensors._inbox) == 20_000
+    assert sensors._inbox[-1].stamp_ns == START_NS + 24_999 * 10**6
+
+
 def test_hints_can_be_switched_off() -> None:
     scans, readings = sweeps(strolling, 5.0), gyro(strolling, 5.0)
     without, off = mapped(scans), mapped(scans, readings, use_imu=False)

@@ -1,12 +1,19 @@
 """Bags that are sound, cut off, empty, and no bags at all."""
 
+import bz2
 import shutil
+import sqlite3
+from contextlib import closing
 
+import lz4.frame
 import pytest
+from backports import zstd
 from bagmaker import LASER_SCAN, START_NS, STRING, qos, scans, text_bytes, write_bag
 from rosbags.rosbag2 import StoragePlugin, Writer
 
 from svfm_ros.errors import SvfmError
+from svfm_ros.sources import damaged_bags
+from svfm_ros.sources.bag_scans import open_rosbag
 from svfm_ros.sources.raw_bag import open_raw_bag
 
 MESSAGES = [
@@ -122,3 +129,33 @@ def test_what_is_no_bag_is_refused_in_one_sentence(tmp_path, kind, message):
         open_raw_bag(no_bag(tmp_path, kind), lambda _: None)
     assert message in str(error.value)
     assert "\n" not in str(error.value)
+
+
+@pytest.mark.parametrize("change", ["data = 300000000000", "data = 'text'", "timestamp = 'soon'"])
+def test_columns_of_another_type_are_no_messages(tmp_path, change):
+    """SQLite keeps any type in any column; bytes(300000000000) would take 300 GB."""
+    bag = write_bag(tmp_path / "bag", scans(5), plugin=StoragePlugin.SQLITE3)
+    (file,) = bag.glob("*.db3")
+    with closing(sqlite3.connect(file)) as db:
+        db.execute(f"UPDATE messages SET {change} WHERE id = 3")
+        db.commit()
+    for path in (bag, file):
+        warnings = []
+        try:
+            seen = read_all(open_raw_bag(path, warnings.append), warnings.append)
+        except SvfmError as error:
+            seen, warnings = [], [str(error)]
+        assert len(seen) < 5
+        assert warnings
+        source = open_rosbag(path)
+        assert len(list(source)) < 5
+        assert source.warnings
+
+
+@pytest.mark.parametrize("kind", ["bz2", "lz4", "zstd"])
+def test_a_chunk_that_unpacks_to_too_much_is_refused(kind, monkeypatch):
+    monkeypatch.setattr(damaged_bags, "_MOST_UNPACKED", 1000)
+    pack = {"bz2": bz2.compress, "lz4": lz4.frame.compress, "zstd": zstd.compress}[kind]
+    assert damaged_bags._unpack(pack(bytes(999)), kind) == bytes(999)
+    with pytest.raises(ValueError, match="at most 1000 bytes when unpacked"):
+        damaged_bags._unpack(pack(bytes(100_000)), kind)

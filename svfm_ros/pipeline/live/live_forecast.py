@@ -29,6 +29,7 @@ __all__ = ["DensityRaster", "LiveForecaster", "WalkSoFar", "WearerPose"]
 
 _log = logging.getLogger(__name__)
 _BACK_NS = 1 * NS_PER_S  # stamps that go back by more than this begin a new recording
+_LEAST_STEP_NS = NS_PER_S // 200  # no LiDAR turns as fast; whoever publishes faster must not fill the memory
 _MARGIN_M = 1.0
 _MAX_CELLS = 1_000_000
 _SMOOTHING = np.array([0.25, 0.5, 0.25])  # weights along rows and columns
@@ -56,9 +57,11 @@ class WalkSoFar:
         self._poses: deque[tuple[int, float, float, float]] = deque()
 
     def push(self, stamp_ns: int, pose: Pose2) -> None:
-        """Add a pose; one that is slightly older than the last one is left out."""
+        """Add a pose; one that is slightly older than the last one, or hardly newer, is left out."""
         if self._poses and self._poses[-1][0] - stamp_ns > _BACK_NS:
             self._restart()
+        if self._poses and 0 < stamp_ns - self._poses[-1][0] < _LEAST_STEP_NS:
+            return
         try:
             self._recorder.push(stamp_ns, pose)
         except DataError:

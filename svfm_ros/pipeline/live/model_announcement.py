@@ -93,7 +93,7 @@ class ModelAnnouncement:
         except (ValueError, TypeError, AttributeError, RecursionError) as error:
             raise DataError(f"expected JSON with path and signature on the topic model, got {text[:80]!r}") from error
         if not isinstance(signature, str) or not hmac.compare_digest(
-            signature.encode(), key.sign(_canonical(fields)).encode()
+            signature.encode(errors="surrogatepass"), key.sign(_canonical(fields)).encode()
         ):
             raise DataError("a model was announced without the trainer's signature and is not used")
         return announced

@@ -12,8 +12,12 @@ __all__ = ["default_store", "make_private_folder"]
 
 def default_store(name: str) -> Path:
     """``~/.local/state/svfm_ros/NAME``, or below ``$XDG_STATE_HOME``; it need not exist."""
-    base = os.environ.get("XDG_STATE_HOME") or Path.home() / ".local" / "state"
-    return Path(base) / "svfm_ros" / name
+    base = os.environ.get("XDG_STATE_HOME")
+    try:
+        folder = Path(base) if base else Path.home() / ".local" / "state"
+    except RuntimeError as error:  # HOME is not set, and the user is not known to the system
+        raise UsageError("cannot find your home folder: set HOME or XDG_STATE_HOME") from error
+    return folder / "svfm_ros" / name
 
 
 def make_private_folder(path: Path) -> None:

@@ -32,6 +32,7 @@ _MARGIN_M = 0.2  # echoes this near to floor or ceiling by tilt are left out
 _LONGEST_STEP_S = 1.0  # scans farther apart are not compared
 _CERTAIN = 0.6  # share of inliers of a scan that sensors are compared with
 _MOST_WAITING = 100
+_MOST_READINGS = 20_000  # between two scans: an IMU goes on where the LiDAR is unplugged
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,7 +98,7 @@ class MotionSensors:
         """``T_base_sensor`` is the pose of the LiDAR on the base that the odometry is of."""
         self._config = config or SlamConfig()
         self._T_base_sensor = T_base_sensor or Pose2()
-        self._inbox: deque[ImuReading | OdometryReading] = deque()
+        self._inbox: deque[ImuReading | OdometryReading] = deque(maxlen=_MOST_READINGS)
         self._imu, self._odometry = ImuTrack(), OdometryTrack()
         self._imu_check = HeadingCheck(_GYRO_BIAS_RADPS)
         self._odometry_check = HeadingCheck(_ODOMETRY_BIAS_RADPS)
@@ -116,7 +117,7 @@ class MotionSensors:
         return other
 
     def add(self, reading: ImuReading | OdometryReading) -> None:
-        """Keep a reading for the next scan."""
+        """Keep a reading for the next scan; without scans, the latest ones are kept."""
         self._inbox.append(reading)
 
     def prepare(self, scan: Scan) -> Scan:

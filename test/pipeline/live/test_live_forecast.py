@@ -29,6 +29,15 @@ def test_the_walk_so_far_begins_where_the_wearer_left():
     assert so_far.walk() is None
 
 
+def test_poses_that_follow_within_nanoseconds_do_not_fill_the_memory():
+    so_far = WalkSoFar(RecorderConfig())
+    for i in range(1000):
+        so_far.push(START_NS + i, Pose2(0.0, 0.0, 0.0))
+    assert len(so_far._poses) == 1
+    so_far.push(START_NS + 25_000_000, Pose2(0.0, 0.0, 0.0))  # the quickest LiDAR
+    assert len(so_far._poses) == 2
+
+
 @pytest.fixture(scope="module")
 def live(tmp_path_factory):
     made = LiveForecaster(RecorderConfig())

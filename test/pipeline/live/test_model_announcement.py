@@ -24,7 +24,12 @@ def test_other_texts_are_refused(tmp_path):
     changed = {**json.loads(ANNOUNCED.to_text(key)), "path": "/etc/passwd"}
     nested = "[" * 2000 + "]" * 2000
     texts = ["", "{", "{}", "[]", "/m.pt", '{"path": "/m.pt"}', json.dumps(changed), ANNOUNCED.to_text(other), nested]
-    texts += ['{"path": "/m.pt", "signature": 7}', '{"path": 7, "signature": "x"}', "x" * (MAX_TEXT + 1)]
+    texts += [
+        '{"path": "/m.pt", "signature": "\\ud800"}',
+        '{"path": "/m.pt", "signature": 7}',
+        '{"path": 7, "signature": "x"}',
+        "x" * (MAX_TEXT + 1),
+    ]
     for text in texts:
         with pytest.raises(DataError) as error:
             ModelAnnouncement.from_text(text, key)

@@ -33,3 +33,13 @@ def test_files_and_folders_of_others_are_refused(monkeypatch, tmp_path):
     monkeypatch.setattr(os, "getuid", lambda: uid + 1)
     with pytest.raises(UsageError, match="belongs to another user"):
         make_private_folder(tmp_path)
+
+
+def test_without_a_home_it_is_said_what_to_set(monkeypatch: pytest.MonkeyPatch) -> None:
+    def no_home() -> Path:
+        raise RuntimeError("Could not determine home directory.")
+
+    monkeypatch.delenv("XDG_STATE_HOME", raising=False)
+    monkeypatch.setattr(Path, "home", no_home)
+    with pytest.raises(UsageError, match="set HOME or XDG_STATE_HOME"):
+        default_store("walks")
