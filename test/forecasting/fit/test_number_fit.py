@@ -1,4 +1,4 @@
-"""The numbers that hold everywhere: rates of leaving habits, at home, in open scenes and on the way to new destinations."""
+"""The numbers that hold everywhere: rates of leaving habits at home, in open scenes, and towards new destinations."""
 
 from dataclasses import replace
 
