@@ -25,7 +25,6 @@ _NEAR_WALLS = 0.7  # share of points near walls that a scan with few inliers nee
 _FOUND_AGAIN = 0.75  # share of inliers needed after a loss
 _UNMOVED = 0.6  # and after a break of the recording, to go on where it ended
 _CERTAIN_M = 0.15  # and largest standard deviation after either; along a bare corridor it is larger
-_CERTAIN_RAD, _EXPECTED_RAD = 0.12, 0.4  # an uncertain heading must be within the second of the prediction
 _STEP_M, _WIDEST_M = 0.4, 3.0  # least and greatest half size of the wider window
 _AMBIGUOUS_M = 0.3  # with a larger standard deviation the pose is the mean of all that match about as well
 _START_SPREAD = np.array([0.01, 0.01, 0.002])
@@ -38,7 +37,6 @@ class TrackedScan:
     cloud: Cloud
     match: MatchResult
     wall_share: float  # share of the cloud near walls of the map; 1 where the share of inliers is high
-    unexpected_rad: float  # heading of the match less that of the prediction, absolute
 
 
 class Tracker:
@@ -78,8 +76,7 @@ class Tracker:
             cloud, match = self._turning(cloud, match, target, T_map_previous, gap_s, undistort)
         near_walls = 1.0 if match.inlier_ratio >= _FOUND_AGAIN else wall_share(cloud, target, match.T_target_source)
         match = with_ambiguity(match, cloud, target, guess, mean_beyond_m=_AMBIGUOUS_M)
-        unexpected_rad = abs((guess.T_map_scan.inverse() @ match.T_target_source).theta)
-        return TrackedScan(cloud, match, near_walls, unexpected_rad)
+        return TrackedScan(cloud, match, near_walls)
 
     def _turning(
         self,
@@ -106,20 +103,15 @@ class Tracker:
         self.covariance = covariance_of(inverse_of(predicted) + match.information)
 
     def is_lost(self, tracked: TrackedScan, after_break: bool = False) -> bool:
-        """Whether too little of the scan matches, or at another heading than expected, and not there alone.
+        """Whether too little of the scan matches.
 
-        An ambiguous position, as along a corridor, can be corrected later by loop closure, because its covariance is
-        known. Headings that match alike, as at a crossing, are far apart: the wrong one would bend the whole map.
         In clutter few points lie on a line, so that the share of inliers is small at the right pose too: there the
         share of points near walls decides. After a loss or a break of the recording the sensor may be elsewhere: then
         a larger share of inliers is needed, and a certain position.
         """
-        position_m2, heading_rad2 = worst_variances(tracked.match.information)
-        if heading_rad2 > _CERTAIN_RAD**2 and tracked.unexpected_rad > _EXPECTED_RAD:
-            return True
         if self.lost_scans or after_break:
             needed = _FOUND_AGAIN if self.lost_scans else _UNMOVED
-            is_certain = position_m2 <= _CERTAIN_M**2
+            is_certain = worst_variances(tracked.match.information)[0] <= _CERTAIN_M**2
             return not is_certain or tracked.match.inlier_ratio < max(self._config.min_inlier_ratio, needed)
         return tracked.match.inlier_ratio < self._config.min_inlier_ratio and tracked.wall_share < _NEAR_WALLS
 
