@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from svfm_ros.config.slam_config import SlamConfig
-from svfm_ros.slam.body.sweep_turn import Recast, match_turning
+from svfm_ros.slam.body.sweep_turn import Undistort, match_turning
 from svfm_ros.slam.matching.local_map import LocalMap
 from svfm_ros.slam.matching.pose_covariance import covariance_of, inverse_of, worst_variances
 from svfm_ros.slam.matching.scan_matcher import Guess, match_scan, match_thoroughly, refine, wall_share, with_ambiguity
@@ -18,15 +18,15 @@ __all__ = ["TrackedScan", "Tracker"]
 
 Array = NDArray[np.float64]
 
-_DOUBTFUL = 0.6  # below this share of inliers a wider window is tried, whose match needs at least as much
-_BETTER = 0.15  # and this much more than the first match
+_DOUBTFUL = 0.6  # below this share of inliers a wider window is searched, whose match needs at least this share
+_BETTER = 0.15  # and so much more than the first match
 _TURNED_RAD = 1.8  # a match rotated further from the prediction needs _FOUND_AGAIN
 _NEAR_WALLS = 0.7  # share of points near walls that a scan with few inliers needs
 _FOUND_AGAIN = 0.75  # share of inliers needed after a loss
 _UNMOVED = 0.6  # and after a break of the recording, to go on where it ended
-_SHARP_M = 0.15  # after either, poses along a corridor with a larger standard deviation do not count
+_CERTAIN_M = 0.15  # and largest standard deviation after either; along a bare corridor it is larger
 _STEP_M, _WIDEST_M = 0.4, 3.0  # least and greatest half size of the wider window
-_BLUNT_M = 0.3  # where the standard deviation is larger, the mean of poses that match alike is taken
+_AMBIGUOUS_M = 0.3  # with a larger standard deviation the pose is the mean of all that match about as well
 _START_SPREAD = np.array([0.01, 0.01, 0.002])
 
 
@@ -55,11 +55,11 @@ class Tracker:
         T_map_previous: Pose2,
         gap_s: float,
         hint: MotionHint | None,
-        recast: Recast | None = None,
+        undistort: Undistort | None = None,
     ) -> TrackedScan:
         """Match a scan that was undistorted with ``motion.twist``; ``is_lost`` tells whether it matched.
 
-        ``recast`` makes the cloud again with another twist, for scans that may be distorted by a fast turn.
+        ``undistort`` gives the cloud for another twist, for scans that a fast turn may have distorted.
         """
         guess = self.motion.guess(T_map_previous, gap_s, hint)
         match = self._match(cloud, target, guess, T_map_previous, gap_s)
@@ -72,19 +72,25 @@ class Tracker:
             twist = self.motion.measured(T_map_previous.inverse() @ match.T_target_source, gap_s)
             cloud = undistorted(cloud, self.motion.twist, twist)
             match = refine(cloud, target, match.T_target_source)
-        if recast is not None and cloud.times_s[-1] > 0.0 and not cloud.is_turn_measured:
-            cloud, match = self._turning(cloud, match, target, T_map_previous, gap_s, recast)
+        if undistort is not None and cloud.times_s[-1] > 0.0 and not cloud.is_turn_measured:
+            cloud, match = self._turning(cloud, match, target, T_map_previous, gap_s, undistort)
         near_walls = 1.0 if match.inlier_ratio >= _FOUND_AGAIN else wall_share(cloud, target, match.T_target_source)
-        match = with_ambiguity(match, cloud, target, guess, mean_beyond_m=_BLUNT_M)
+        match = with_ambiguity(match, cloud, target, guess, mean_beyond_m=_AMBIGUOUS_M)
         return TrackedScan(cloud, match, near_walls)
 
     def _turning(
-        self, cloud: Cloud, match: MatchResult, target: LocalMap, T_map_previous: Pose2, gap_s: float, recast: Recast
+        self,
+        cloud: Cloud,
+        match: MatchResult,
+        target: LocalMap,
+        T_map_previous: Pose2,
+        gap_s: float,
+        undistort: Undistort,
     ) -> tuple[Cloud, MatchResult]:
         """The match at another rate of turn, where it is much better."""
         if match.inlier_ratio >= _DOUBTFUL:
             return cloud, match
-        turned, other = match_turning(recast, target, T_map_previous, gap_s)
+        turned, other = match_turning(undistort, target, T_map_previous, gap_s)
         is_better = other.inlier_ratio > max(match.inlier_ratio + _BETTER, _DOUBTFUL)
         return (turned, other) if is_better else (cloud, match)
 
@@ -97,16 +103,16 @@ class Tracker:
         self.covariance = covariance_of(inverse_of(predicted) + match.information)
 
     def is_lost(self, tracked: TrackedScan, after_break: bool = False) -> bool:
-        """Whether too little of the scan matches; after a loss or a break of the recording more is needed.
+        """Whether too little of the scan matches.
 
         In clutter few points lie on a line, so that the share of inliers is small at the right pose too: there the
-        share of points near walls decides. After a loss or a break the sensor may be elsewhere: only inliers count, and
-        the pose must be sharp, which along a bare corridor it is not.
+        share of points near walls decides. After a loss or a break of the recording the sensor may be elsewhere: then
+        a larger share of inliers is needed, and a certain position.
         """
         if self.lost_scans or after_break:
             needed = _FOUND_AGAIN if self.lost_scans else _UNMOVED
-            is_sharp = worst_variances(tracked.match.information)[0] <= _SHARP_M**2
-            return not is_sharp or tracked.match.inlier_ratio < max(self._config.min_inlier_ratio, needed)
+            is_certain = worst_variances(tracked.match.information)[0] <= _CERTAIN_M**2
+            return not is_certain or tracked.match.inlier_ratio < max(self._config.min_inlier_ratio, needed)
         return tracked.match.inlier_ratio < self._config.min_inlier_ratio and tracked.wall_share < _NEAR_WALLS
 
     def mark_lost(self, gap_s: float) -> None:

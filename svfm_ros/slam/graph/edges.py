@@ -71,7 +71,8 @@ def minimise(poses: Array, edges: Edges, structure: Structure, max_iterations: i
     while iterations < max_iterations:
         iterations += 1
         diagonal, below, gradient, cost = _linearise(poses, edges, structure, damping)
-        factor, used_damping = factorise(structure, diagonal, below), damping
+        factor = factorise(structure, diagonal, below)
+        used_damping = damping
         trial, trial_cost, longest = poses, np.inf, np.inf
         if factor is not None:
             step = factor.solve(-gradient)
