@@ -102,7 +102,7 @@ setup(
     zip_safe=True,
     entry_points={
         "console_scripts": [
-            "svfm = svfm_ros.cli.entry:main",
+            "svfm = svfm_ros.cli:start",
             *(f"{node} = svfm_ros.nodes.start:main" for node in NODES),
         ],
     },

@@ -32,6 +32,7 @@ _LONGEST_FRAME = 255
 _PLACES = "places"
 _MOST_PLACES = 1000
 _FARTHEST_M = 1e9
+_LARGEST = 1e12  # of any number in it; sums and squares of larger ones overflow
 
 
 @dataclass(frozen=True, slots=True)
@@ -252,8 +253,8 @@ def _not_whole(path: Path) -> DataError:
 
 def _check_values(arrays: Mapping[str, NDArray[np.generic]], about: Mapping[str, Any], path: Path) -> None:
     for name, x in arrays.items():
-        if x.dtype.kind == "f" and not np.isfinite(x).all():
-            raise DataError(f"expected finite numbers in {path}, got NaN or infinity in {name}")
+        if x.dtype.kind == "f" and not (np.abs(x) <= _LARGEST).all():  # type: ignore[operator]
+            raise DataError(f"expected numbers up to {_LARGEST:g} in {path}, got others, NaN or infinity in {name}")
     grid, tables = arrays["grid"], arrays["tables"]
     rows, walks = len(arrays["walks.walk"]), len(about["names"])
     fits = (

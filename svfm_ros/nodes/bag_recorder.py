@@ -13,7 +13,7 @@ from rclpy.subscription import Subscription
 
 from svfm_ros.atomic_files import check_output_folder
 from svfm_ros.config.node_config import BagRecorderConfig
-from svfm_ros.errors import UsageError
+from svfm_ros.errors import UsageError, printable
 from svfm_ros.nodes.messages.serialised import message_class
 from svfm_ros.nodes.runtime.configured_node import ConfiguredNode
 from svfm_ros.pipeline.live.worker import Worker
@@ -88,7 +88,8 @@ class BagRecorder(ConfiguredNode[BagRecorderConfig]):
     def _subscribe(self, topic: str, msgtype: str) -> None:
         kind = message_class(msgtype)
         if kind is None or msgtype not in self._types.fielddefs:
-            self.get_logger().warning(f"{topic} is not recorded: its type {msgtype} is not known here")
+            line = f"{topic} is not recorded: its type {msgtype} is not known here"
+            self.get_logger().warning(printable(line))  # others name their topics as they like
             return
         qos = self._common_qos(topic)
         connection = self._writer.add_connection(

@@ -38,6 +38,7 @@ class ForecastListener:
     """
 
     def __init__(self, node: Node, on_forecast: Callable[[Forecast], None], prefix: str = "forecast") -> None:
+        """Messages that are no forecasts are passed over."""
         self._on_forecast = on_forecast
         self._cloud: PointCloud2 | None = None
         self._summary: String | None = None
@@ -55,10 +56,19 @@ class ForecastListener:
     def _join(self) -> None:
         if self._cloud is None or self._summary is None:
             return
-        summary = json.loads(self._summary.data)
-        if summary["known"] and convert.stamp_ns(self._cloud.header.stamp) == summary["stamp_ns"]:
-            cloud, self._cloud, self._summary = self._cloud, None, None
-            self._on_forecast(from_cloud(cloud, summary))
+        try:
+            forecast = _forecast_of(self._cloud, json.loads(self._summary.data))
+        except (ValueError, TypeError, KeyError, IndexError, RecursionError):  # not as our nodes publish them
+            return
+        if forecast is not None:
+            self._cloud = self._summary = None
+            self._on_forecast(forecast)
+
+
+def _forecast_of(cloud: PointCloud2, summary: dict[str, Any]) -> Forecast | None:
+    """The forecast, if it is known and both messages are of it."""
+    belongs = summary["known"] and convert.stamp_ns(cloud.header.stamp) == summary["stamp_ns"]
+    return from_cloud(cloud, summary) if belongs else None
 
 
 def call_trigger(node: Node, service: str, timeout_s: float = 20.0) -> tuple[bool, str]:

@@ -24,7 +24,7 @@ from rclpy.utilities import remove_ros_args
 
 from svfm_ros.clock import NS_PER_S
 from svfm_ros.config.node_config import PlayerConfig
-from svfm_ros.errors import DataError, UsageError
+from svfm_ros.errors import DataError, UsageError, printable
 from svfm_ros.nodes.messages.serialised import has_same_definition, message_class
 from svfm_ros.nodes.runtime.configured_node import ConfiguredNode
 from svfm_ros.nodes.runtime.lifetime import run_node
@@ -99,7 +99,7 @@ class Player(ConfiguredNode[PlayerConfig]):
             self._kept.forget()
 
     def _warn(self, sentence: str) -> None:
-        self.get_logger().warning(sentence)
+        self.get_logger().warning(printable(sentence))  # names of topics come from the bag
 
     def _start_ns(self) -> int:
         start_ns = self._bag.start_ns + round(self.config.start_s * NS_PER_S)

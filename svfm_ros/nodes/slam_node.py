@@ -24,7 +24,7 @@ from std_msgs.msg import Bool
 
 from svfm_ros.clock import NS_PER_S
 from svfm_ros.config.node_config import SlamNodeConfig
-from svfm_ros.errors import DataError, SvfmError
+from svfm_ros.errors import DataError, SvfmError, printable
 from svfm_ros.mapio import save_map
 from svfm_ros.nodes.messages import convert
 from svfm_ros.nodes.messages.point_cloud import from_point_cloud
@@ -195,7 +195,7 @@ class SlamNode(ConfiguredNode[SlamNodeConfig]):
             self._worker.put(Request(self._track_held, Future()))
         for topic, expected in _TYPES.items():
             for info in self.get_publishers_info_by_topic(self.resolve_topic_name(topic)):
-                line = f"{info.node_name} publishes {topic} as {info.topic_type}, expected {expected}"
+                line = printable(f"{info.node_name} publishes {topic} as {info.topic_type}, expected {expected}")
                 if info.topic_type != expected and line not in self._wrong_types:
                     self._wrong_types.add(line)
                     self.get_logger().error(line)

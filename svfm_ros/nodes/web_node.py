@@ -224,8 +224,8 @@ class WebNode(ConfiguredNode[WebNodeConfig]):
             self._trend.clear()  # the clock jumped
         if self._trend and stamp_s - self._trend[-1][0] < _TREND_STEP_S:
             return
-        entropy = summary["entropy"] if summary["known"] and summary["entropy"] is not None else math.nan
-        self._trend.append((stamp_s, entropy, summary["unfamiliar"] if summary["known"] else math.nan))
+        entropy = float(summary["entropy"]) if summary["known"] and summary["entropy"] is not None else math.nan
+        self._trend.append((stamp_s, entropy, float(summary["unfamiliar"]) if summary["known"] else math.nan))
         while stamp_s - self._trend[0][0] > self.config.trend_s:
             self._trend.popleft()
         rows = np.array(self._trend)

@@ -67,8 +67,8 @@ class Loading(types.ModuleType):
     def __getattr__(self, name):
         raise KeyboardInterrupt
 sys.modules["svfm_ros.cli.main"] = Loading("svfm_ros.cli.main")
-from svfm_ros.cli.entry import main
-sys.exit(main())
+from svfm_ros.cli import start
+sys.exit(start())
 """
 
 

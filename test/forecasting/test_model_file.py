@@ -81,6 +81,8 @@ def _nan(x: Any) -> Any:
         ("tables", lambda x: x[..., :-1], "fit together"),
         ("tables", lambda x: x.astype(np.float16), "fit together"),
         ("tables", _nan, "NaN or infinity in tables"),
+        ("ends_xy", lambda x: x.astype(float) + 1e200, "numbers up to 1e+12"),
+        ("walks.xy", lambda x: x.astype(float) - 1e15, "numbers up to 1e+12"),
         ("tables", lambda x: x + 2.0, "fit together"),  # probabilities above one
         ("ends_xy", lambda x: x[:1], "fit together"),
         ("dt_s", lambda x: 0.0 * x, "fit together"),

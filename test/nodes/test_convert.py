@@ -155,6 +155,13 @@ def test_walk_that_stands_still_in_time_is_refused():
             convert.from_path(path, "mary")
 
 
+@pytest.mark.parametrize("x", [math.nan, math.inf, 1e300])
+def test_walk_beyond_all_houses_is_refused(x):
+    path = convert.to_path([1, 2], np.array([[0.0, 0.0, 0.0], [x, 0.0, 0.0]]), "map", 0)
+    with pytest.raises(DataError, match="from the origin"):
+        convert.from_path(path, "mary")
+
+
 @given(
     hnp.arrays(float, st.tuples(st.integers(0, 6), st.just(3)), elements=st.floats(-100, 100)),
     st.text(st.characters(exclude_characters="\0", exclude_categories=["Cs"]), max_size=12),

@@ -212,3 +212,10 @@ def test_ctrl_c_at_the_very_start_of_an_executable_is_quiet():
     process.send_signal(signal.SIGINT)
     _, err = process.communicate(timeout=PATIENCE_S)
     assert (process.returncode, err) == (0, "")
+
+
+def test_lines_are_printed_without_control_characters(capsys):
+    from svfm_ros.nodes.runtime.lifetime import print_line
+
+    print_line("player: \x1b[2J is no bag\n  second line")
+    assert capsys.readouterr().err == "player: \\x1b[2J is no bag\n  second line\n"

@@ -2,6 +2,7 @@
 
 import itertools
 import re
+from types import SimpleNamespace
 
 import pytest
 from bagmaker import LASER_SCAN, START_NS, STRING, scans, text_bytes, write_bag
@@ -220,3 +221,10 @@ def test_a_bag_without_inputs_is_refused(listener, tmp_path):
     bag = str(write_bag(tmp_path / "bag", [MAP], latched={"/map"}))
     with pytest.raises(SvfmError, match="has no topic to replay; it has /map"):
         Player(parameter_overrides=parameters_of([bag]), context=listener.context)
+
+
+def test_names_in_a_bag_reach_the_terminal_without_control_characters():
+    lines = []
+    node = SimpleNamespace(get_logger=lambda: SimpleNamespace(warning=lines.append))
+    Player._warn(node, "/\x1b[31mscan is left out")
+    assert lines == ["/\\x1b[31mscan is left out"]

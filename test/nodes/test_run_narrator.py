@@ -50,6 +50,11 @@ def test_walks_models_and_forecasts_are_told(latched):
                     waiter.wait(0.05)
                 raise AssertionError(f"not told: {message}")
 
+            for text in ("{", "[" * 100_000, '{"model_id": 3}', "{}"):  # forged: nobody may end the narrator
+                model.publish(String(data=text))
+                summary.publish(String(data=text))
+            nameless = DiagnosticStatus(name="trainer_node: training", values=[KeyValue(key="walks", value="many")])
+            diagnostics.publish(DiagnosticArray(status=[nameless]))
             publish(diagnostics, trainer(3), lambda: told.said)
             publish(diagnostics, trainer(8), lambda: len(told.said) == 2)
             publish(diagnostics, trainer(9, "training"), lambda: len(told.said) == 3)

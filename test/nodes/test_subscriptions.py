@@ -7,7 +7,8 @@ from rclpy.qos import QoSProfile, ReliabilityPolicy
 from roslive import PATIENCE_S, Collected, Listener
 from std_msgs.msg import String
 
-from svfm_ros.nodes.runtime.subscriptions import AdaptiveSubscription
+from svfm_ros.errors import DataError
+from svfm_ros.nodes.runtime.subscriptions import AdaptiveSubscription, tolerant
 
 pytestmark = pytest.mark.ros
 
@@ -55,3 +56,30 @@ def test_nothing_is_lost_from_the_moment_a_reliable_publisher_knows_of_us(listen
         publisher.publish(String(data=str(i)))
     heard.wait(100)
     assert [m.data for m in heard] == [str(i) for i in range(100)]
+
+
+class Log:
+    """A node that remembers its warnings."""
+
+    def __init__(self):
+        self.lines = []
+
+    def get_logger(self):
+        return self
+
+    def warning(self, line):
+        self.lines.append(line)
+
+
+@pytest.mark.parametrize("error", [DataError("got \x1b[31m"), KeyError("x" * 5000), RecursionError("deep")])
+def test_a_message_that_cannot_be_used_is_said_in_one_short_line(error):
+    log = Log()
+
+    def receive(message):
+        raise error
+
+    tolerant(log, "pose", receive)("message")
+    (line,) = log.lines
+    assert line.startswith("a message on pose is not used: ")
+    assert line.isprintable()
+    assert len(line) < 400

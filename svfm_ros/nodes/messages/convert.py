@@ -60,6 +60,7 @@ Array = NDArray[np.float64]
 # Rows of x, y and yaw in a ROS covariance of x, y, z, roll, pitch, yaw.
 _X_Y_YAW = np.ix_([0, 1, 5], [0, 1, 5])
 _UNKNOWN_CELL = -1
+_FARTHEST_M = 1e9
 
 
 def stamp(time_ns: int) -> Time:
@@ -232,6 +233,8 @@ def from_path(message: Path, resident: str) -> Walk:
     if len(stamps_ns) < 2 or np.any(np.diff(stamps_ns) <= 0):
         raise DataError(f"expected a walk of two or more poses with increasing stamps, got {len(stamps_ns)} poses")
     poses = np.array([from_pose(p.pose).as_array() for p in message.poses])  # (T, 3)
+    if not (np.abs(poses) <= _FARTHEST_M).all():
+        raise DataError(f"expected a walk whose poses are at most {_FARTHEST_M:g} m from the origin")
     return Walk(walk_id_of(resident, int(stamps_ns[0])), resident, stamps_ns, poses)
 
 

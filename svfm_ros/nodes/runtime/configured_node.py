@@ -30,6 +30,7 @@ from svfm_ros.config.node_config import NODE_CONFIGS, LifecycleConfig
 from svfm_ros.config.options import options_of
 from svfm_ros.errors import SvfmError
 from svfm_ros.nodes.runtime.parameters import Parameters, parameter_names
+from svfm_ros.nodes.runtime.subscriptions import tolerant
 from svfm_ros.pipeline.live.pacing import CallLimit
 
 __all__ = ["ConfiguredNode", "Request"]
@@ -234,9 +235,13 @@ class ConfiguredNode(LifecycleNode, Generic[T]):
     def create_subscription(
         self, msg_type: Any, topic: str, callback: Any, qos_profile: QoSProfile | int, **options: Any
     ) -> Subscription:
-        """A subscription whose QoS can be overridden with parameters ``qos_overrides.TOPIC.subscription.POLICY``."""
+        """A subscription whose QoS can be overridden with parameters ``qos_overrides.TOPIC.subscription.POLICY``.
+
+        A message that the callback cannot use does not end the node.
+        """
         qos = self._overridable(topic, qos_profile, options)
-        return self._keep(super().create_subscription(msg_type, topic, callback, qos, **options))
+        received = tolerant(self, topic, callback)
+        return self._keep(super().create_subscription(msg_type, topic, received, qos, **options))
 
     def create_timer(self, *arguments: Any, **options: Any) -> Timer:
         """A timer, as rclpy's."""

@@ -18,7 +18,7 @@ from typing import Any
 import rclpy
 from rclpy.executors import ExternalShutdownException, ShutdownException, SingleThreadedExecutor
 
-from svfm_ros.errors import SvfmError, UsageError
+from svfm_ros.errors import SvfmError, UsageError, printable
 from svfm_ros.nodes.runtime.configured_node import ConfiguredNode
 from svfm_ros.nodes.runtime.graph_description import UNUSABLE, loopback_environment
 from svfm_ros.pipeline.live.process_control import StopSignals, end_with_parent, return_freed_memory
@@ -109,6 +109,6 @@ def spin(node: ConfiguredNode[Any]) -> None:
 
 
 def print_line(line: str) -> None:
-    """Write one line to stderr, independent of ROS logging."""
-    sys.stderr.write(line + "\n")
+    """Write one line, or those of a traceback, to stderr, independent of ROS logging; without control characters."""
+    sys.stderr.write("\n".join(map(printable, line.split("\n"))) + "\n")
     sys.stderr.flush()

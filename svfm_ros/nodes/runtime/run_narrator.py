@@ -2,17 +2,18 @@
 
 import contextlib
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from datetime import datetime
 from typing import Any, Protocol
 
 import rclpy
 from diagnostic_msgs.msg import DiagnosticArray
+from rclpy.qos import QoSProfile
 from std_msgs.msg import String
 
 from svfm_ros.clock import NS_PER_S, zone
 from svfm_ros.nodes.runtime.spin_thread import SpinThread
-from svfm_ros.nodes.runtime.subscriptions import LATCHED
+from svfm_ros.nodes.runtime.subscriptions import LATCHED, tolerant
 from svfm_ros.web.words import first_model_words, forecast_words
 
 __all__ = ["StatusOutput", "narrated"]
@@ -34,13 +35,16 @@ class _Narrator:
         self._walks, self._training, self._model = -1, False, ""
         self._node = rclpy.create_node("narrator", namespace=namespace or None)
         self._own = namespace.strip("/")
-        self._node.create_subscription(DiagnosticArray, "/diagnostics", self._diagnostics, 20)
-        self._node.create_subscription(String, "model", self._announced, LATCHED)
-        self._node.create_subscription(String, "forecast/summary", self._forecast, LATCHED)
+        self._subscribe(DiagnosticArray, "/diagnostics", self._diagnostics, 20)
+        self._subscribe(String, "model", self._announced, LATCHED)
+        self._subscribe(String, "forecast/summary", self._forecast, LATCHED)
         self._spinning = SpinThread(self._node, "narrator")
 
     def close(self) -> None:
         self._spinning.stop()
+
+    def _subscribe(self, kind: type, topic: str, receive: Callable[[Any], None], qos: QoSProfile | int) -> None:
+        self._node.create_subscription(kind, topic, tolerant(self._node, topic, receive), qos)
 
     def _diagnostics(self, message: DiagnosticArray) -> None:
         for status in message.status:

@@ -1,14 +1,19 @@
-"""QoS profiles of the nodes, and a subscription that adapts to the reliability of the publisher."""
+"""QoS profiles of the nodes, subscriptions that no message can end, and one that adapts to its publisher."""
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, TypeVar
 
 from rclpy.clock import Clock, ClockType
 from rclpy.event_handler import QoSRequestedIncompatibleQoSInfo, SubscriptionEventCallbacks
 from rclpy.node import Node
 from rclpy.qos import DurabilityPolicy, QoSProfile, ReliabilityPolicy
 
-__all__ = ["LATCHED", "LATCHED_WALKS", "AdaptiveSubscription"]
+from svfm_ros.errors import SvfmError, printable
+from svfm_ros.pipeline.live.pacing import CallLimit
+
+__all__ = ["LATCHED", "LATCHED_WALKS", "AdaptiveSubscription", "tolerant"]
+
+M = TypeVar("M")
 
 LATCHED = QoSProfile(depth=1, durability=DurabilityPolicy.TRANSIENT_LOCAL)
 """Late subscribers get the last message."""
@@ -17,6 +22,25 @@ LATCHED_WALKS = QoSProfile(depth=100, durability=DurabilityPolicy.TRANSIENT_LOCA
 """Late subscribers get the last 100 walks."""
 
 _DELAY_S = 0.01
+_MOST_SHOWN = 300  # characters of a reason
+
+
+def tolerant(node: Node, topic: str, receive: Callable[[M], Any]) -> Callable[[M], None]:
+    """The callback of a subscription; a message that it cannot use is left out, with a warning at most once a second.
+
+    rclpy would end the node. Whoever can publish could end all nodes for good with one latched message.
+    """
+    lines = CallLimit(1)
+
+    def receive_usable(message: M) -> None:
+        try:
+            receive(message)
+        except Exception as error:
+            reason = str(error) if isinstance(error, SvfmError) else f"{type(error).__name__}: {error}"
+            if lines.admit():
+                node.get_logger().warning(f"a message on {topic} is not used: {printable(reason)[:_MOST_SHOWN]}")
+
+    return receive_usable
 
 
 class AdaptiveSubscription:
