@@ -64,11 +64,7 @@ _LEAST_NU = 2.5  # below, sampled paths would jump by metres
 _PRIOR = 2e-3  # weight of the prior on the numbers, nats per move: it decides only where walks say nothing
 _LEAST_LOGIT = np.array([-9.0, -7.0, -5.0, -7.0])  # of leaving, joining, walking freely from the start, slipping
 _MOST_LOGIT = np.array([-7.2, -2.0, 0.0, -4.6])  # who leaves a habit is gone for a while; single odd moves are slips
-_FIRST_LOGIT = np.array([-7.5, -3.0, -2.5, -5.0])
 _SWITCH_SPREAD = np.array([0.7, 0.7, 2.0, 1.0])  # of the prior on their logits: few walks hardly move them
-_PASSING_LEAVE = (-3.5, -2.2, 1.0)
-"""First and highest logit of leaving, and its spread, among people who pass through a scene: they share a way for some
-seconds and go on as they please; residents stay with a habit until they arrive."""
 _CONCENTRATION = 0.5  # of the process that new destinations come from: one in 81 walks after 40
 _ITERATIONS = 40
 _FREE_SHARE = 0.03  # of the moves may be the free walker's while the numbers of the fields are chosen
@@ -249,29 +245,22 @@ def start_state(prior: Array, free_share: float, fields: int) -> Array:
     return state
 
 
-def fit_switches(
-    walks: list[LeftOutWalk], free_end: float, free_end_still: float, passers_by: bool = False
-) -> SwitchFit:
-    """Rates and share that make left-out walks likeliest, with priors that keep all of them away from zero.
-
-    ``passers_by`` says that walks are tracks of several people in a scene, see ``WalkRows``.
-    """
+def fit_switches(walks: list[LeftOutWalk], free_end: float, free_end_still: float) -> SwitchFit:
+    """Rates and share that make left-out walks likeliest, with priors that keep all of them away from zero."""
     from scipy.optimize import minimize
 
-    first, most, spread = _FIRST_LOGIT.copy(), _MOST_LOGIT.copy(), _SWITCH_SPREAD.copy()
-    if passers_by:
-        first[0], most[0], spread[0] = _PASSING_LEAVE
-
     def unpack(raw: Array) -> SwitchFit:
-        leave, join, share, slip = 1.0 / (1.0 + np.exp(-np.clip(raw, _LEAST_LOGIT, most)))
+        leave, join, share, slip = 1.0 / (1.0 + np.exp(-np.clip(raw, _LEAST_LOGIT, _MOST_LOGIT)))
         return SwitchFit(SwitchNumbers(float(leave), float(join), free_end, free_end_still, float(slip)), float(share))
+
+    first = np.array([-7.5, -3.0, -2.5, -5.0])
 
     def loss(raw: Array) -> float:
         fit = unpack(raw)
         total = sum(
             _log_density(w, start_state(w.prior, fit.free_share, w.hazards.shape[1]), fit.switches) for w in walks
         )
-        return float(-total + 0.5 * np.sum(((raw - first) / spread) ** 2))
+        return float(-total + 0.5 * np.sum(((raw - first) / _SWITCH_SPREAD) ** 2))
 
     return unpack(minimize(loss, first, method="Nelder-Mead", options={"maxfev": 120, "xatol": 0.05, "fatol": 0.05}).x)
 
