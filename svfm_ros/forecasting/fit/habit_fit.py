@@ -27,6 +27,7 @@ _MOST_ORIGINS = 24
 _BLOCK_H = 4.0  # hours that are compared with each other when changes are looked for
 _MOST_BINS = 100  # dates are gathered in so many bins at most
 _CHANGES_PER_DAY = (1.0 / 1000.0, 1.0 / 200.0, 1.0 / 50.0)  # weighed by evidence
+_CHANGES_PRIOR = (0.8, 0.15, 0.05)  # where habits are open, a change is hardly seen: then this is what is known
 _WEEKEND_PRIOR = 0.1  # probability that weekends differ, before any walk is seen
 _FORGET_PER_DAY = np.array([0.0, 1.0 / 200.0, 1.0 / 60.0, 1.0 / 20.0])
 _FORGET_PRIOR = np.array([0.97, 0.01, 0.01, 0.01])
@@ -295,15 +296,15 @@ def _since_last_change(cell: Ints, day: Ints, choice: Array, average: Array) -> 
     running = np.concatenate([np.zeros((1, *counts.shape[1:])), np.cumsum(counts, axis=0)])
     rates = -np.expm1(-width * np.array(_CHANGES_PER_DAY))
     found = [
-        _last_change(evidence, rate)
+        _last_change(evidence, rate, prior)
         for evidence in (_piece_evidence(running, strength * average) for strength in _STRENGTHS)
-        for rate in rates
+        for rate, prior in zip(rates, _CHANGES_PRIOR, strict=True)
     ]
     log_z = np.array([z for _, z in found])
     weight = np.exp(log_z - log_z.max())
     posterior = np.asarray(sum(w * p for w, (p, _) in zip(weight / weight.sum(), found, strict=True)))  # (bins,)
     likeliest = 1 + int(np.argmax(posterior[1:])) if bins > 1 else 0
-    total = float(np.logaddexp.reduce(log_z)) - np.log(len(log_z))
+    total = float(np.logaddexp.reduce(log_z)) - np.log(len(_STRENGTHS))
     return _Changes(np.cumsum(posterior)[part], float(1.0 - posterior[0]), first + likeliest * width, total)
 
 
@@ -316,8 +317,11 @@ def _piece_evidence(running: Array, alpha: Array) -> Array:
     return evidence
 
 
-def _last_change(evidence: Array, rate: float) -> tuple[Array, float]:
-    """Probability (bins,) that the last change came before each bin (bin 0: none ever), and the log evidence."""
+def _last_change(evidence: Array, rate: float, prior: float) -> tuple[Array, float]:
+    """Probability (bins,) that the last change came before each bin (bin 0: none ever), and the log evidence.
+
+    The evidence is that of the walks and of the rate, whose probability is ``prior``.
+    """
     bins = len(evidence) - 1
     forward = np.full(bins + 1, -np.inf)  # log probability of all before a change at the end of bin t
     forward[0] = 0.0
@@ -328,4 +332,4 @@ def _last_change(evidence: Array, rate: float) -> tuple[Array, float]:
     s = np.arange(bins)
     whole = forward[s] + (bins - s - 1) * stay + evidence[s, bins]
     log_z = float(np.logaddexp.reduce(whole))
-    return np.exp(whole - log_z), log_z
+    return np.exp(whole - log_z), log_z + float(np.log(prior))
