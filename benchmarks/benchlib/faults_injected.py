@@ -1,6 +1,7 @@
 """For benchmarks/faults.py: each kind of fault, how it is brought about and undone, and what is watched meanwhile."""
 
 import contextlib
+import json
 import os
 import signal
 import subprocess
@@ -95,9 +96,20 @@ def damaged_map(campaign, rng):
 
 def damaged_model(campaign, rng):
     """Overwrite bytes of the model's file, and kill the forecaster, so that it must read it."""
+    campaign.damaged_models |= model_ids_in(campaign.store / "model.pt")
     overwrite(campaign.store / "model.pt", rng)
-    campaign.damaged_models += campaign.listener.models[-1:]
     campaign.nodes.kill("forecast_node")
+
+
+def model_ids_in(path):
+    """Id of the model in a file, which need not be the one announced last; empty where there is none to read."""
+    from svfm_ros.errors import DataError
+    from svfm_ros.forecasting.model_file import load_walk_model
+
+    try:
+        return {load_walk_model(path).model_id}
+    except DataError:
+        return set()
 
 
 def overwrite(path, rng):
@@ -170,7 +182,7 @@ class Campaign:
     def __init__(self, listener, nodes, driver, store, rate):
         self.listener, self.nodes, self.driver, self.store, self.rate = listener, nodes, driver, store, rate
         self.faults = []
-        self.damaged_models = []
+        self.damaged_models = set()  # ids
         self._largest_map = 0
         self._last_map = b""
 
@@ -247,8 +259,9 @@ class Campaign:
     def _uses_last_model(self):
         """Whether the forecaster uses the model that was announced last and not damaged."""
         in_use = self.listener.figures.get("forecast_node", {}).get("model", "none")
-        sound = [model for model in self.listener.models if model not in self.damaged_models]
-        return in_use != "none" and in_use in (sound[-1] if sound else "")
+        announced = [json.loads(text)["model_id"] for text in self.listener.models]
+        sound = [model_id for model_id in announced if model_id not in self.damaged_models]
+        return [in_use] == sound[-1:]
 
     def by_kind(self):
         """One row for each kind of fault: how often, and the longest time until each node was heard from again; with
