@@ -1,8 +1,9 @@
 """From scans to poses and walks: SLAM and the walk recorder, side by side. No ROS in here.
 
-A walk is cut from the *optimised* trajectory when it has ended. When time goes back, the open walk is closed. Where the
-scan still matches at the last pose, only the clock was set, and tracking goes on. Otherwise a recording has begun
-again, and tracking starts over, on the current map if that is kept.
+A walk is cut from the *optimised* trajectory when it has ended. After a break SLAM may not know yet where on the map
+the wearer is; walks of that time wait until their piece of the trajectory is joined to the map. When time goes back,
+the open walk is closed. Where the scan still matches at the last pose, only the clock was set, and tracking goes on.
+Otherwise a recording has begun again, and tracking starts over, on the current map if that is kept.
 """
 
 from collections import Counter, OrderedDict
@@ -29,6 +30,7 @@ Array = NDArray[np.float64]
 
 _BACK_NS = 1 * NS_PER_S  # stamps that go back by more than this: a clock that was set, or a recording that begins again
 _POINTS_EVERY_NS = NS_PER_S // 4  # what the LiDAR saw is kept for a walk so often
+_MOST_WAITING = 50  # walks that wait for their piece to be joined to the map; the oldest are given up
 
 
 class Poses(Protocol):
@@ -105,6 +107,15 @@ class Tracked:
         return self.T_map_base @ self.T_odom_base.inverse()
 
 
+@dataclass(frozen=True, slots=True)
+class _EndedWalk:
+    """The interval of a walk, and what was seen and measured in it."""
+
+    cut: WalkCut
+    points: dict[int, Array]  # stamp to points in the base frame
+    covariance: dict[int, Array]  # stamp to that of the sensor's pose (3, 3)
+
+
 class Tracking:
     """One engine and one recorder; not for use by two threads at a time."""
 
@@ -121,6 +132,7 @@ class Tracking:
         self._recorder = WalkRecorder(self._config.recorder)
         self._seen: OrderedDict[int, Array] = OrderedDict()  # stamp to points in the base frame
         self._covariance: OrderedDict[int, Array] = OrderedDict()  # stamp to that of the sensor's pose (3, 3)
+        self._waiting: list[_EndedWalk] = []  # walks in a piece that is not joined to the map
         self._last_ns = int(engine.trajectory().stamps_ns[-1:].max(initial=0))  # of the map of before
         self._last_stamp_ns = 0
         self._last: Pose2 | None = None
@@ -180,8 +192,7 @@ class Tracking:
 
     def reset(self) -> list[Walk]:
         """Forget map and track and start over; the open walk is closed and handed out."""
-        walks = self.finish_walk()
-        self.engine.finish()
+        walks = self.close()
         self._begin(self._engines.empty())
         return walks
 
@@ -192,9 +203,8 @@ class Tracking:
 
     def move_map(self, T_new_old: Pose2) -> list[Walk]:
         """Go on with the same map in another frame; the open walk is closed and handed out in the old one."""
-        walks = self.finish_walk()
+        walks = self.close()
         last, T_odom_base = self._last, self._T_odom_base
-        self.engine.finish()
         self._begin(self._engines.moved(self.engine, T_new_old))
         if last is not None:  # the odometry does not jump
             self._last, self._T_odom_base = T_new_old @ last, T_odom_base
@@ -211,7 +221,7 @@ class Tracking:
         """End the open walk and stop the background threads."""
         walks = self.finish_walk()
         self.engine.finish()
-        return walks
+        return walks + self._joined_walks()
 
     def _advance(self, update: SlamUpdate, T_map_base: Pose2) -> None:
         """Odometry goes on smoothly: the step just made, without what a closed loop did to the past."""
@@ -233,27 +243,39 @@ class Tracking:
         return Pose2.from_array(poses[row]) if found else before
 
     def _record(self, scan: Scan, update: SlamUpdate, T_map_base: Pose2) -> list[Walk]:
+        walks = []
         if update.loops:
             self._recorder.rewrite(*self.trajectory())
+            walks = self._joined_walks()
         self._remember(scan)
         self._covariance[scan.stamp_ns] = update.covariance
         self._forget_older(scan.stamp_ns)
         try:
-            return self._take(self._recorder.push(scan.stamp_ns, T_map_base))
+            return walks + self._take(self._recorder.push(scan.stamp_ns, T_map_base))
         except DataError:  # a stamp that went back a little; the engine takes such scans in the end, a walk does not
-            return []
+            return walks
 
     def _take(self, cuts: list[WalkCut]) -> list[Walk]:
         if not cuts:
             return []
+        self._waiting += [_EndedWalk(c, _within(c, self._seen), _within(c, self._covariance)) for c in cuts]
+        return self._joined_walks()
+
+    def _joined_walks(self) -> list[Walk]:
+        """The walks that have ended and are in the map now; the others go on waiting."""
+        if not self._waiting:
+            return []
         stamps_ns, poses = self.trajectory()
-        walks = []
+        walks, waiting = [], []
         resident, recorder = self._config.resident, self._config.recorder
-        for cut in cuts:
+        for w in self._waiting:
             try:
-                walks.append(take_walk(cut, resident, stamps_ns, poses, self._seen.get, recorder, self._covariance.get))
-            except DataError:  # its poses are in a piece that was never joined to the map
-                self.engine.counters["walks_without_a_place"] += 1
+                walks.append(take_walk(w.cut, resident, stamps_ns, poses, w.points.get, recorder, w.covariance.get))
+            except DataError:
+                waiting.append(w)
+        self._waiting = waiting[-_MOST_WAITING:]
+        self.engine.counters["walks_given_up"] += len(waiting) - len(self._waiting)
+        self.engine.counters["walks_waiting"] = len(self._waiting)
         return walks
 
     def _remember(self, scan: Scan) -> None:
@@ -272,3 +294,7 @@ class Tracking:
         for kept in (self._seen, self._covariance):
             while stamp_ns - next(iter(kept)) > keep_ns:
                 kept.popitem(last=False)
+
+
+def _within(cut: WalkCut, by_stamp: OrderedDict[int, Array]) -> dict[int, Array]:
+    return {stamp_ns: x for stamp_ns, x in by_stamp.items() if cut.start_ns <= stamp_ns <= cut.end_ns}

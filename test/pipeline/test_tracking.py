@@ -101,6 +101,27 @@ def test_a_clock_that_is_set_back_ends_the_walk_and_nothing_else(run, back_s, gi
     assert walks
 
 
+def test_a_walk_in_a_piece_that_is_not_on_the_map_yet_waits_until_it_is_joined():
+    """The sensor sleeps and wakes in a room that the map does not have; the wearer walks back, then another round."""
+    scans, _ = scans_and_truth(2)
+    before, unknown, again = scans[:230], scans[330:], scans[:230]
+    later = [replace(s, stamp_ns=s.stamp_ns + 600_000_000_000) for s in unknown]
+    later += [replace(s, stamp_ns=s.stamp_ns + 1_200_000_000_000) for s in again]
+    tracker = tracking()
+    for scan in [*before, *later[: len(unknown)]]:
+        tracker.add(scan)
+    ended = tracker.finish_walk()
+    assert ended == []
+    assert tracker.engine.counters["walks_waiting"] == 1
+    walks = [w for s in later[len(unknown) :] for w in tracker.add(s).walks] + tracker.close()
+    assert tracker.engine.counters["walks_waiting"] == 0
+    back = walks[0]
+    assert later[0].stamp_ns <= back.stamps_ns[0] < back.stamps_ns[-1] <= later[len(unknown) - 1].stamp_ns
+    assert np.linalg.norm(back.xy[-1]) < 0.7  # home again, on the map of before
+    assert np.linalg.norm(back.xy[0] - back.xy[-1]) > 3.0
+    assert len(back.points) > 100
+
+
 def test_a_walk_can_be_finished_by_hand():
     scans, _ = scans_and_truth()
     tracker = tracking()
