@@ -35,7 +35,16 @@ def node_processes(logs: Path, nodes: Mapping[str, Mapping[str, Any]]) -> Iterat
             for process in started.values():
                 process.terminate()
             for process in started.values():
-                process.wait(_STOP_S)
+                _wait_or_kill(process, _STOP_S)
+
+
+def _wait_or_kill(process: subprocess.Popen[bytes], most_s: float) -> None:
+    """A node that is being compiled on a busy machine answers late, and must not hide why the nodes are ended."""
+    try:
+        process.wait(most_s)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.wait()
 
 
 def start_player(bag: Path, rate: float) -> subprocess.Popen[bytes]:
