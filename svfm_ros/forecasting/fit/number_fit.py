@@ -21,7 +21,6 @@ from svfm_ros.forecasting.field_step import (
     student_log_density,
     update,
 )
-from svfm_ros.forecasting.fit.walk_steps import WalkRows
 from svfm_ros.forecasting.forward import ENDED, GOES_ON, forward
 from svfm_ros.forecasting.walk_model import SwitchNumbers
 
@@ -32,8 +31,6 @@ __all__ = [
     "SwitchFit",
     "fit_steps",
     "fit_switches",
-    "free_shares",
-    "parting_rate",
     "raw_by_name",
     "total_log_density",
 ]
@@ -65,7 +62,6 @@ _PRIOR = 2e-3  # weight of the prior on the numbers, nats per move: it decides o
 _LEAST_LOGIT = np.array([-9.0, -7.0, -5.0, -7.0])  # of leaving, joining, walking freely from the start, slipping
 _MOST_LOGIT = np.array([-7.2, -2.0, 0.0, -4.6])  # who leaves a habit is gone for a while; single odd moves are slips
 _SWITCH_SPREAD = np.array([0.7, 0.7, 2.0, 1.0])  # of the prior on their logits: few walks hardly move them
-_CONCENTRATION = 0.5  # of the process that new destinations come from: one in 81 walks after 40
 _ITERATIONS = 40
 _FREE_SHARE = 0.03  # of the moves may be the free walker's while the numbers of the fields are chosen
 
@@ -263,26 +259,3 @@ def fit_switches(walks: list[LeftOutWalk], free_end: float, free_end_still: floa
         return float(-total + 0.5 * np.sum(((raw - first) / _SWITCH_SPREAD) ** 2))
 
     return unpack(minimize(loss, first, method="Nelder-Mead", options={"maxfev": 120, "xatol": 0.05, "fatol": 0.05}).x)
-
-
-def free_shares(rows: int, index: NDArray[np.int64], familiar: NDArray[np.bool_], free_part: Array) -> Array:
-    """How far each row (N,) walked freely.
-
-    ``free_part`` is how freely the rows ``index`` began under fields learnt without them; a resident's walk that ends
-    where others end has a destination, however it led there, and is not free. Rows whose destination no
-    other walk has are not ``familiar`` and count as the others do on average.
-    """
-    usual = float(free_part[familiar].mean()) if familiar.any() else 0.0
-    free = np.full(rows, usual)
-    free[index[familiar]] = free_part[familiar]
-    return free
-
-
-def parting_rate(rows: WalkRows) -> float:
-    """Probability per step that a walk to a new destination parts from the ways of known walks.
-
-    The next walk leads to a new destination with the probability of a Chinese restaurant process. In a home it begins
-    like the others, and parts from them anywhere on the way.
-    """
-    moves = np.mean([len(xy) - 1 for xy in rows.xy])
-    return float(_CONCENTRATION / (len(rows) + _CONCENTRATION) / moves)
