@@ -73,7 +73,11 @@ def _refuse_views(path: Path) -> None:
     with path.open("rb") as file:
         if file.read(len(_SQLITE_MAGIC)) != _SQLITE_MAGIC:
             return
-    with suppress(sqlite3.Error), closing(sqlite3.connect(f"{path.absolute().as_uri()}?immutable=1", uri=True)) as db:
+    # UnicodeError: SQLite quotes damaged names in its messages
+    with (
+        suppress(sqlite3.Error, UnicodeError),
+        closing(sqlite3.connect(f"{path.absolute().as_uri()}?immutable=1", uri=True)) as db,
+    ):
         if db.execute("SELECT count(*) FROM sqlite_schema WHERE rootpage = 0").fetchone()[0]:
             raise DataError(f"{path}: expected tables alone, got views, triggers or virtual tables")
 

@@ -100,11 +100,12 @@ def test_a_fast_turn_is_followed() -> None:
     after = walk((1.6, 1.4), (2.8, 3.2))
     after[:, 2] += turns[-1, 2] - after[0, 2]
     slam = Slam()
-    for k, pose in enumerate(turns):
-        twist = np.array([0.0, 0.0, 2.0 if k >= still else 0.0])
+    walking = geometry.relative(after[:-1], after[1:]) * rate_hz
+    twists = np.concatenate(
+        [np.array([[0.0, 0.0, 2.0 if k >= still else 0.0] for k in range(55)]), walking, np.zeros((1, 3))]
+    )
+    for k, (pose, twist) in enumerate(zip(np.concatenate([turns, after]), twists, strict=True)):
         slam.add_scan(scan_at(FLAT, pose, 10**9 + k * 125_000_000, twist=twist, sweep_s=0.125, noise_m=0.01))
-    for scan in scans_along(FLAT, after, start_ns=10**9 + 55 * 125_000_000):
-        slam.add_scan(scan)
     slam.finish()
     assert len(slam.trajectory()) == len(turns) + len(after)
     error = absolute_error(slam.trajectory().poses, np.concatenate([turns, after]))
