@@ -56,7 +56,7 @@ def test_a_player_that_waits_for_its_subscriber_says_that_it_has_not_begun(start
     waits = ("--wait-for", "scan", "--rate", 10, "--ros-args", "-p", "wait_s:=1000.0")
     process = player(start, bag, *waits)
     figures = [{v.key: v.value for v in m.status[0].values} for m in said.wait(3)]
-    assert {f["position_s"] for f in figures} == {"0.0"}
+    assert {float(f["position_s"]) for f in figures} == {0.0}
     assert {m.status[0].message for m in said} == {"has not begun yet"}
     listener.collect(LaserScan, "scan")
     said.wait_for(lambda m: float(m.status[0].values[0].value) > 0.0)
