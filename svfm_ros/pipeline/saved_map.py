@@ -123,7 +123,7 @@ def _age_s(path: Path) -> float:
         path,
         previous_of(path),
     ):  # a damaged file was put aside, and no scan was placed on the one before yet
-        with suppress(FileNotFoundError):
+        with suppress(FileNotFoundError, NotADirectoryError):  # where no folder can be, its maker says so
             return time.time() - saved.stat().st_mtime
     return math.inf
 
