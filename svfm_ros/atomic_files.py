@@ -19,7 +19,7 @@ from typing import Any
 from svfm_ros.errors import DataError, UsageError
 
 __all__ = ["check_output", "check_output_folder", "check_regular", "make_folder", "read_regular", "read_yaml"]
-__all__ += ["previous_of", "remove", "sync_folder", "write_whole"]
+__all__ += ["previous_of", "remove", "sync_folder", "write_whole", "writing"]
 
 _PART_SUFFIX = ".part"
 _LEFT_BEHIND_S = 86400.0
