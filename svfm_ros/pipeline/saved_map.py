@@ -119,10 +119,8 @@ def _session(path: Path) -> Path:
 
 def _age_s(path: Path) -> float:
     """Seconds since the map was saved, infinite where neither the file nor the one before it is there."""
-    for saved in (
-        path,
-        previous_of(path),
-    ):  # a damaged file was put aside, and no scan was placed on the one before yet
+    # Only the one before is there where a damaged file was put aside and no scan was placed since.
+    for saved in (path, previous_of(path)):
         with suppress(FileNotFoundError, NotADirectoryError):  # where no folder can be, its maker says so
             return time.time() - saved.stat().st_mtime
     return math.inf
