@@ -79,7 +79,9 @@ def on_ticks(walk: Walk, dt_s: float) -> tuple[Array, Array]:
     xy = np.stack([np.interp(ticks, times, walk.xy[:, i]) for i in (0, 1)], axis=1)
     if walk.covariance is None:
         return xy, np.zeros(len(xy))
-    each = np.nan_to_num(0.5 * (walk.covariance[:, 0, 0] + walk.covariance[:, 1, 1]))
+    each = 0.5 * (walk.covariance[:, 0, 0] + walk.covariance[:, 1, 1])
+    if not (np.isfinite(each).all() and (each >= 0.0).all()):
+        raise DataError("walk so far: expected finite covariances without negative variances")
     return xy, np.interp(ticks, times, each)
 
 

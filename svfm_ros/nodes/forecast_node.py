@@ -189,8 +189,8 @@ class ForecastNode(ConfiguredNode[ForecastNodeConfig]):
         while self._poses:
             self._skipped += latest is not None
             latest = self._poses.popleft()
-            pose = convert.from_pose(latest.message.pose.pose)
-            self._live.add_pose(convert.stamp_ns(latest.message.header.stamp), pose)
+            pose, covariance = convert.from_pose_with_covariance(latest.message)
+            self._live.add_pose(convert.stamp_ns(latest.message.header.stamp), pose, covariance)
         return latest
 
     def _update_map(self) -> None:

@@ -76,6 +76,33 @@ def test_uncertain_positions_say_less() -> None:
     assert entropies[0] < entropies[1] < entropies[2]
 
 
+def test_where_positions_are_unsure_the_forecast_is_wider() -> None:
+    """Uncertain poses of the walk so far, or an uncertain pose now: each alone widens the paths."""
+    walk = walks(2, seed=5)[0]
+    seen = replace(walk, stamps_ns=walk.stamps_ns[:20], poses=walk.poses[:20])
+    forecaster, unsure = Forecaster(model_file(), PLACES), 0.09 * np.eye(3)
+
+    def spread_m(covariance: np.ndarray, now: np.ndarray | None) -> float:
+        so_far = replace(seen, covariance=np.tile(covariance, (20, 1, 1)))
+        found = forecaster.forecast(
+            seen.xy[-1], int(seen.stamps_ns[-1]), covariance=now, walk_so_far=so_far, samples=2000
+        )
+        return float(np.hypot(*found.samples_xy[:, 3].std(axis=0)))
+
+    sure = spread_m(1e-6 * np.eye(3), None)
+    assert spread_m(unsure, None) > 1.1 * sure
+    assert spread_m(1e-6 * np.eye(3), unsure) > 1.2 * sure
+
+
+@pytest.mark.parametrize("wrong", [np.nan, np.inf, -1e-3])
+def test_covariances_that_are_none_get_one_sentence(wrong: float) -> None:
+    seen = walks(2, seed=5)[0]
+    covariance = np.zeros((len(seen.poses), 3, 3))
+    covariance[3, 0, 0] = wrong
+    with pytest.raises(DataError, match="covariance"):
+        Forecaster(model_file()).posterior(replace(seen, covariance=covariance))
+
+
 def test_two_walks_suffice() -> None:
     learned = learn(walks(2))
     found = Forecaster(learned.file).forecast((0.0, 0.0), MONDAY_NS, samples=50)

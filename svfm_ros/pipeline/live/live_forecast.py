@@ -54,10 +54,13 @@ class WalkSoFar:
 
     def _restart(self) -> None:
         self._recorder = WalkRecorder(self._config)
-        self._poses: deque[tuple[int, float, float, float]] = deque()
+        self._poses: deque[tuple[int, Pose2, NDArray[np.float64]]] = deque()
 
-    def push(self, stamp_ns: int, pose: Pose2) -> None:
-        """Add a pose; one that is slightly older than the last one, or hardly newer, is left out."""
+    def push(self, stamp_ns: int, pose: Pose2, covariance: NDArray[np.float64] | None = None) -> None:
+        """Add a pose with its covariance (3, 3) of x, y, theta; without a usable one the pose counts as exact.
+
+        One that is slightly older than the last one, or hardly newer, is left out.
+        """
         if self._poses and self._poses[-1][0] - stamp_ns > _BACK_NS:
             self._restart()
         if self._poses and 0 < stamp_ns - self._poses[-1][0] < _LEAST_STEP_NS:
@@ -66,7 +69,7 @@ class WalkSoFar:
             self._recorder.push(stamp_ns, pose)
         except DataError:
             return
-        self._poses.append((stamp_ns, pose.x, pose.y, pose.theta))
+        self._poses.append((stamp_ns, pose, _usable(covariance)))
         keep_ns = round((self._config.longest_s + self._config.dwell_time_s) * NS_PER_S)
         while stamp_ns - self._poses[0][0] > keep_ns:
             self._poses.popleft()
@@ -80,7 +83,15 @@ class WalkSoFar:
         if len(rows) < 2:
             return None
         stamps_ns = np.array([p[0] for p in rows], dtype=np.int64)  # (T,)
-        return Walk("now", "", stamps_ns, np.array([p[1:] for p in rows]))
+        poses = np.array([(p.x, p.y, p.theta) for _, p, _ in rows])
+        return Walk("now", "", stamps_ns, poses, covariance=np.array([c for _, _, c in rows]))
+
+
+def _usable(covariance: NDArray[np.float64] | None) -> NDArray[np.float64]:
+    """The covariance (3, 3), or zeros where a publisher does not know it: NaN, infinite or a negative variance."""
+    if covariance is None or not np.isfinite(covariance).all() or np.diagonal(covariance).min() < 0.0:
+        return np.zeros((3, 3))
+    return covariance
 
 
 @dataclass(frozen=True)
@@ -225,12 +236,12 @@ class LiveForecaster:
         self._map_has_moved = self._map_has_moved or value != self._map_in_house_frame
         self._map_in_house_frame = value
 
-    def add_pose(self, stamp_ns: int, pose: Pose2) -> None:
-        """Add a pose to the walk so far; it begins anew where the map has got another frame."""
+    def add_pose(self, stamp_ns: int, pose: Pose2, covariance: NDArray[np.float64] | None = None) -> None:
+        """Add a pose and its covariance to the walk so far; it begins anew where the map has got another frame."""
         if self._map_has_moved:
             self._map_has_moved = False
             self._walk_so_far = WalkSoFar(self._recorder)
-        self._walk_so_far.push(stamp_ns, pose)
+        self._walk_so_far.push(stamp_ns, pose, covariance)
 
     def walk_so_far(self) -> Walk | None:
         """The walk under way; None at rest. Pass the same object to forecasts of one pose: its evidence is cached."""

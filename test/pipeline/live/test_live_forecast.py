@@ -5,11 +5,13 @@ import os
 import numpy as np
 import pytest
 from tinymodel import START_NS, save_tiny
+from two_destinations import model_file, walk_along
 
 from svfm_ros.atomic_files import write_whole
 from svfm_ros.config.forecast_config import ForecastConfig
 from svfm_ros.config.walk_config import RecorderConfig
 from svfm_ros.errors import DataError
+from svfm_ros.forecasting.model_file import save_walk_model
 from svfm_ros.pipeline.live.live_forecast import DensityRaster, LiveForecaster, WalkSoFar, WearerPose
 from svfm_ros.pipeline.live.model_announcement import check_model_file
 from svfm_ros.types import OccupancyGrid, Pose2
@@ -36,6 +38,16 @@ def test_poses_that_follow_within_nanoseconds_do_not_fill_the_memory():
     assert len(so_far._poses) == 1
     so_far.push(START_NS + 25_000_000, Pose2(0.0, 0.0, 0.0))  # the quickest LiDAR
     assert len(so_far._poses) == 2
+
+
+@pytest.mark.parametrize("unknown", [None, np.full((3, 3), np.nan), np.diag([-1.0, 0.0, 0.0])])
+def test_the_walk_so_far_keeps_the_covariance_of_each_pose(unknown):
+    so_far = WalkSoFar(RecorderConfig())
+    for i in range(40):
+        so_far.push(START_NS + i * 10**8, Pose2(0.1 * i, 0.0, 0.0), unknown if i == 39 else i * 1e-4 * np.eye(3))
+    covariance = so_far.walk().covariance
+    assert covariance[:-1, 0, 0] == pytest.approx(1e-4 * np.arange(40 - len(covariance), 39))
+    assert not covariance[-1].any()
 
 
 @pytest.fixture(scope="module")
@@ -68,6 +80,21 @@ def test_a_map_that_was_started_anew_is_unknown_until_it_is_aligned(live):
     assert "started anew" in live.forecast(at("map"), None).reason
     live.map_in_house_frame = True
     assert live.forecast(at("map"), None).known
+
+
+def test_where_slam_was_unsure_the_forecast_is_wider(tmp_path):
+    """A little past the corner on the way to the study; only the covariance of the poses differs."""
+    save_walk_model(tmp_path / "model", model_file())
+    walk, spread_m = walk_along("study", 4, 0), []
+    for variance in (1e-6, 0.09):
+        live = LiveForecaster(RecorderConfig())
+        live.load_model(tmp_path / "model", ForecastConfig(samples=1000))
+        for stamp_ns, xy in zip(walk.stamps_ns[:29].tolist(), walk.xy, strict=False):
+            live.add_pose(stamp_ns, Pose2(*xy, 0.0), variance * np.eye(3))
+        now = WearerPose(Pose2(*xy, 0.0), np.zeros((3, 3)), stamp_ns, "map")
+        found = live.forecast(now, live.walk_so_far())
+        spread_m.append(float(np.hypot(*found.samples_xy[:, 10].std(axis=0))))
+    assert spread_m[1] > 1.2 * spread_m[0]
 
 
 def test_a_walk_does_not_go_on_in_another_frame(tmp_path):
