@@ -17,10 +17,10 @@ from numpy.typing import NDArray
 from svfm_ros.clock import NS_PER_S
 from svfm_ros.types import Scan
 
-__all__ = ["ScanGate"]
+__all__ = ["LONGEST_SWEEP_S", "ScanGate"]
 
 _LONG_GAP_S = 2.0
-_LONGEST_SWEEP_S = 10.0
+LONGEST_SWEEP_S = 10.0
 _SAME_RAD, _SAME_SWEEP_S, _SAME_RANGE = 0.1, 0.1, 1.5  # changes of angles, duration and greatest range in use
 _NEW_SHAPE_SCANS = 5  # so many in a row with another shape are accepted
 _ANY_SHAPE_SCANS = 20  # with so many more scans that differ than scans that do not, the sensor has no fixed shape
@@ -98,7 +98,7 @@ class ScanGate:
             return "empty", f"expected a row of ranges, got an array of shape {ranges.shape} and type {ranges.dtype}"
         if not (math.isfinite(scan.angle_min) and math.isfinite(scan.angle_step)) or scan.angle_step == 0.0:
             return "malformed", f"expected angles, got {scan.angle_min} and steps of {scan.angle_step}"
-        if not abs(scan.time_increment_s) * ranges.size <= _LONGEST_SWEEP_S:  # NaN fails as well
+        if not abs(scan.time_increment_s) * ranges.size <= LONGEST_SWEEP_S:  # NaN fails as well
             return "malformed", f"expected a sweep of seconds at most, got beams {scan.time_increment_s} s apart"
         if math.isnan(scan.range_min) or math.isnan(scan.range_max):
             return "malformed", f"expected a least and a greatest range, got {scan.range_min} and {scan.range_max}"

@@ -14,7 +14,7 @@ import numpy as np
 from svfm_ros.clock import NS_PER_S
 from svfm_ros.errors import DataError, UsageError
 from svfm_ros.sources.damaged_bags import RawMessage, check_bag_files, mcap_messages, rosbag1_messages
-from svfm_ros.sources.scan_source import Measured, ScanSource, Warn
+from svfm_ros.sources.scan_source import MOST_NS, Measured, ScanSource, Warn
 from svfm_ros.types import ImuReading, OdometryReading, Scan
 
 __all__ = ["open_rosbag", "to_imu", "to_odometry"]
@@ -203,7 +203,7 @@ def to_imu(m: Any, recorded_ns: int = 0) -> ImuReading | None:
         return None
     is_measured = m.linear_acceleration_covariance[0] != -1.0
     accel = np.array([force.x, force.y, force.z]) if is_measured else np.zeros(3)
-    return ImuReading(_stamp_ns(m) or recorded_ns, np.array([rate.x, rate.y, rate.z]), accel)
+    return ImuReading(_stamp_ns(m, recorded_ns), np.array([rate.x, rate.y, rate.z]), accel)
 
 
 def to_odometry(m: Any, recorded_ns: int = 0) -> OdometryReading:
@@ -213,16 +213,20 @@ def to_odometry(m: Any, recorded_ns: int = 0) -> OdometryReading:
     covariance = np.asarray(m.pose.covariance, dtype=float).reshape(6, 6)[np.ix_((0, 1, 5), (0, 1, 5))]
     pose = np.array([position.x, position.y, heading])
     moving = np.array([twist.linear.x, twist.linear.y, twist.angular.z])
-    return OdometryReading(_stamp_ns(m) or recorded_ns, pose, moving, covariance)
+    return OdometryReading(_stamp_ns(m, recorded_ns), pose, moving, covariance)
 
 
-def _stamp_ns(m: Any) -> int:
-    return int(m.header.stamp.sec) * NS_PER_S + int(m.header.stamp.nanosec)
+def _stamp_ns(m: Any, recorded_ns: int) -> int:
+    """The stamp of a message, or when it was recorded: drivers that leave the stamp empty are common."""
+    stamp_ns = int(m.header.stamp.sec) * NS_PER_S + int(m.header.stamp.nanosec) or recorded_ns
+    if abs(stamp_ns) >= MOST_NS:
+        raise DataError(f"expected a time, got {stamp_ns} ns")
+    return stamp_ns
 
 
 def _to_scan(m: Any, recorded_ns: int) -> Scan:
     return Scan(
-        _stamp_ns(m) or recorded_ns,  # drivers that leave the stamp empty are common
+        _stamp_ns(m, recorded_ns),
         np.asarray(m.ranges, dtype=np.float32).copy(),
         float(m.angle_min),
         float(m.angle_increment),

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from svfm_ros.clock import NS_PER_S
 from svfm_ros.errors import DataError
-from svfm_ros.sources.scan_source import ScanSource, Warn, read_bytes
+from svfm_ros.sources.scan_source import MOST_NS, ScanSource, Warn, read_bytes
 from svfm_ros.types import Scan
 
 __all__ = ["looks_like_carmen", "open_carmen"]
@@ -102,14 +102,19 @@ def _parse_newer(words: list[bytes], kind: str, limit_m: float) -> Scan | None:
 
 
 def _ranges(words: list[bytes]) -> NDArray[np.float32]:
-    return np.array([float(w) for w in words], dtype=np.float32)  # (N,)
+    with np.errstate(over="ignore"):  # 1e300 m is infinite: no echo
+        return np.array([float(w) for w in words], dtype=np.float32)  # (N,)
 
 
 def _stamp(word: bytes) -> int:
     seconds, _, fraction = word.decode("ascii").partition(".")
     if seconds.isdigit() and (fraction.isdigit() or not fraction):  # exact: a float would lose nanoseconds
-        return int(seconds) * NS_PER_S + int(fraction[:9].ljust(9, "0") if fraction else 0)
-    return round(float(word) * NS_PER_S)
+        stamp_ns = int(seconds) * NS_PER_S + int(fraction[:9].ljust(9, "0") if fraction else 0)
+    else:
+        stamp_ns = round(float(word) * NS_PER_S)
+    if abs(stamp_ns) >= MOST_NS:
+        raise ValueError(stamp_ns)
+    return stamp_ns
 
 
 def _range_limit(path: Path, lines: list[bytes], kind: str) -> float:

@@ -17,7 +17,7 @@ from svfm_ros.sources.bag_scans import open_rosbag
 from svfm_ros.sources.carmen import looks_like_carmen, open_carmen
 from svfm_ros.sources.damaged_bags import BAG1_MAGIC, MCAP_MAGIC
 from svfm_ros.sources.rawlog import looks_like_rawlog, open_rawlog
-from svfm_ros.sources.scan_source import ScanSource, Warn, read_head
+from svfm_ros.sources.scan_source import MOST_NS, ScanSource, Warn, read_head
 from svfm_ros.types import Scan
 
 __all__ = ["open_npz", "open_scans", "save_scans"]
@@ -65,9 +65,12 @@ def open_npz(path: Path) -> ScanSource:
         raise DataError(
             f"{path}: expected numbers in {wrong[0]}, got {fields[wrong[0]].dtype} {fields[wrong[0]].shape}"
         )
-    stamps_ns, ranges = np.asarray(fields["stamps_ns"]), np.asarray(fields["ranges"], dtype=np.float32)
+    with np.errstate(over="ignore"):  # 1e300 m is infinite: no echo
+        stamps_ns, ranges = np.asarray(fields["stamps_ns"]), np.asarray(fields["ranges"], dtype=np.float32)
     if ranges.ndim != 2 or stamps_ns.shape != ranges.shape[:1] or not len(ranges):
         raise DataError(f"{path}: expected stamps (T,) and ranges (T, N), got {stamps_ns.shape} and {ranges.shape}")
+    if not np.all(np.abs(stamps_ns.astype(float)) < MOST_NS):  # NaN fails as well
+        raise DataError(f"{path}: expected stamps in nanoseconds since 1970, got some that are no times")
     shared: dict[str, Any] = {name: float(fields[name].item()) for name in _SHARED if name in fields}
 
     def read(_: Warn) -> Iterator[Scan]:

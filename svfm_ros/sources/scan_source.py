@@ -13,7 +13,10 @@ from svfm_ros.atomic_files import check_regular
 from svfm_ros.errors import DataError
 from svfm_ros.types import ImuReading, OdometryReading, Scan
 
-__all__ = ["Measured", "ScanSource", "Warn", "read_bytes", "read_head"]
+__all__ = ["MOST_NS", "Measured", "ScanSource", "Warn", "read_bytes", "read_head"]
+
+MOST_NS = 2**62
+"""Stamps are less than this from zero (it is the year 2116): their differences fit in 64 bits."""
 
 Measured = Scan | ImuReading | OdometryReading
 Warn = Callable[[str], None]

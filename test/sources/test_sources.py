@@ -4,6 +4,7 @@ import contextlib
 import gzip
 import math
 import struct
+import warnings
 from pathlib import Path
 
 import numpy as np
@@ -221,6 +222,33 @@ def test_garbled_carmen_lines_are_counted(tmp_path: Path) -> None:
     source = open_scans(path)
     assert len(list(source)) == 2
     assert source.warnings == [f"{path}: 3 of 5 FLASER lines could not be read and were left out"]
+
+
+@pytest.mark.parametrize("stamp", ["9" * 30, "1e200", "nan", "-1e12", "inf"])
+def test_carmen_lines_whose_stamp_is_no_time_are_counted(tmp_path: Path, stamp: str) -> None:
+    path = tmp_path / "a.log"
+    path.write_text("\n".join([flaser(0, 180), flaser(1, 180).replace("1001.25", stamp), flaser(2, 180)]))
+    source = open_scans(path)
+    assert [s.stamp_ns // SECOND for s in source] == [1000, 1002]
+    assert source.warnings == [f"{path}: 1 of 3 FLASER lines could not be read and were left out"]
+
+
+def test_a_range_beyond_all_numbers_is_no_echo(tmp_path: Path) -> None:
+    path = tmp_path / "a.log"
+    path.write_text(flaser(0, 180).replace(" 1.02 ", " 1e300 "))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert next(iter(open_scans(path))).ranges[2] == np.inf
+
+
+@pytest.mark.parametrize("stamp", [np.nan, np.inf, 1e300, -1e20, 2.0**63])
+def test_arrays_whose_stamps_are_no_times_are_refused(tmp_path: Path, stamp: float) -> None:
+    save_scans([Scan(10 + k, ranges_of(k), -1.0, 0.3, 0.1, 9.0, 0.1, 0.01) for k in range(3)], tmp_path / "a.npz")
+    with np.load(tmp_path / "a.npz") as archive:
+        fields = dict(archive)
+    np.savez(tmp_path / "a.npz", **{**fields, "stamps_ns": np.array([10.0, stamp, 12.0])})
+    with pytest.raises(DataError, match="expected stamps in nanoseconds since 1970"):
+        open_scans(tmp_path / "a.npz")
 
 
 def test_of_a_packed_log_that_was_cut_off_the_beginning_is_read(tmp_path: Path) -> None:

@@ -126,7 +126,7 @@ class KeptPosition:
                 return None
             kept = json.loads(read_regular(self._path, _MOST_BYTES))
             return int(kept["stamp_ns"]) if kept["bag"] == self._bag else None
-        except (OSError, ValueError, KeyError, TypeError, RecursionError):
+        except (OSError, ValueError, KeyError, TypeError, OverflowError, RecursionError):
             return None
 
     def write(self, stamp_ns: int) -> None:

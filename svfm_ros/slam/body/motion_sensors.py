@@ -17,6 +17,7 @@ from svfm_ros.clock import NS_PER_S
 from svfm_ros.config.slam_config import SlamConfig
 from svfm_ros.slam.body.heading_check import OFFSETS_S, Agreement, HeadingCheck
 from svfm_ros.slam.body.motion_track import ImuTrack, MotionTrack, OdometryTrack
+from svfm_ros.slam.scan_gate import LONGEST_SWEEP_S
 from svfm_ros.types import ImuReading, MotionHint, OdometryReading, Pose2, Scan, SlamUpdate
 
 __all__ = ["MotionReport", "MotionSensors"]
@@ -124,6 +125,8 @@ class MotionSensors:
         """The scan with its beams levelled by the measured tilt, and with the measured turn at each beam."""
         self._take_readings()
         beams = np.arange(len(scan.ranges))
+        if not abs(scan.time_increment_s) * len(beams) <= LONGEST_SWEEP_S:  # as the gate has it: it will be refused
+            return scan
         stamps_ns: Array = np.asarray(scan.stamp_ns + beams * (scan.time_increment_s * NS_PER_S), dtype=np.float64)
         if len(beams) and self._config.use_imu and self._imu_check.agreement.holds and self._imu.has_gravity:
             scan = self._levelled(scan, stamps_ns)
