@@ -8,6 +8,7 @@ file is refused. ``Slam.state()`` is quick and may be called between two scans; 
 import hashlib
 import io
 import json
+import zipfile
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -15,7 +16,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from svfm_ros.atomic_files import write_whole
+from svfm_ros.atomic_files import read_regular, write_whole
+from svfm_ros.clock import NS_PER_S
 from svfm_ros.errors import DataError
 from svfm_ros.slam.backend import Loop
 from svfm_ros.slam.loops.submap import SubmapSpan
@@ -27,6 +29,33 @@ Array = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
 _FORMAT, _VERSION = "svfm_ros slam state", 1
+_MOST_BYTES = 1 << 30
+_MOST = 1e15  # of any number
+_MOST_NS = 2**31 * NS_PER_S  # what a ROS message can hold
+_FARTHEST_M = 1000.0  # of keyframes from the origin: maps are drawn on dense grids
+_LAYOUT: dict[str, tuple[Any, ...]] = {
+    "points": (np.float32, "points", 4),
+    "starts": (np.int64, "starts"),
+    "poses": (np.float64, "poses", 3),
+    "stamps_ns": (np.int64, "poses"),
+    "walked_m": (np.float64, "poses"),
+    "progress": (np.float64, "poses"),
+    "doubts": (np.float64, "poses", 2),
+    "chains": (np.int64, "poses"),
+    "scan_stamps_ns": (np.int64, "scan_poses"),
+    "scan_keyframes": (np.int64, "scan_poses"),
+    "scan_poses": (np.float64, "scan_poses", 3),
+    "open_submaps": (np.int64, "open_submaps"),
+    "spans": (np.int64, "spans", 3),
+    "steps_ends": (np.int64, "steps_ends", 2),
+    "steps_motions": (np.float64, "steps_ends", 3),
+    "steps_information": (np.float64, "steps_ends", 3, 3),
+    "loops_ends": (np.int64, "loops_ends", 2),
+    "loops_motions": (np.float64, "loops_ends", 3),
+    "loops_information": (np.float64, "loops_ends", 3, 3),
+    "loops_believed": (np.bool_, "loops_ends"),
+}
+"""Type of each array of the file, the array that has as many rows, and the shape of a row."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,17 +101,15 @@ def write_state(state: SlamState, path: Path, *, keeps_previous: bool = False) -
 
 def read_state(path: Path) -> SlamState:
     """Read a file back; one that is damaged, of another kind or of a newer version is refused."""
-    try:
-        line, _, data = path.read_bytes().partition(b"\n")
-    except OSError as error:
-        raise DataError(f"expected the state of a map in {path}, got: {error}") from error
+    line, _, data = read_regular(path, _MOST_BYTES).partition(b"\n")
     _check_head(path, line, data)
     try:
-        with np.load(io.BytesIO(data), allow_pickle=False) as arrays:
-            state = _unpacked({name: arrays[name] for name in arrays.files})
-    except (KeyError, ValueError, TypeError, OSError) as error:
+        arrays = _read_arrays(data)
+        _check_arrays(arrays)
+        state = _unpacked(arrays)
+    # A checksum is not a signature: zipfile and NumPy report what they cannot read by more errors than they document.
+    except Exception as error:
         raise DataError(f"expected the state of a map in {path}, got something else: {error}") from error
-    _check(path, state)
     return state
 
 
@@ -90,7 +117,7 @@ def _check_head(path: Path, line: bytes, data: bytes) -> None:
     try:
         head: dict[str, Any] = json.loads(line)
         kind, version, checksum = head["format"], int(head["version"]), head["sha256"]
-    except (ValueError, KeyError, TypeError) as error:
+    except (ValueError, KeyError, TypeError, OverflowError, RecursionError) as error:
         raise DataError(f"expected the state of a map in {path}, got another kind of file") from error
     if kind != _FORMAT:
         raise DataError(f"expected the state of a map in {path}, got {kind!r}")
@@ -100,19 +127,36 @@ def _check_head(path: Path, line: bytes, data: bytes) -> None:
         raise DataError(f"expected a whole file, got a damaged one: {path}")
 
 
-def _check(path: Path, state: SlamState) -> None:
-    """Check that the sizes of the arrays agree."""
-    k, t = len(state.poses), len(state.scan_poses)
-    right = (
-        all(len(a) == k for a in (state.stamps_ns, state.walked_m, state.progress, state.variances, state.chains))
-        and len(state.starts) == k + 1
-        and int(state.starts[-1]) == len(state.points)
-        and len(state.scan_stamps_ns) == len(state.scan_keyframes) == t
-        and int(state.scan_keyframes.max(initial=-1)) < k
-        and bool(np.isfinite(state.poses).all())
+def _read_arrays(data: bytes) -> dict[str, NDArray[Any]]:
+    with zipfile.ZipFile(io.BytesIO(data)) as members:
+        if sum(member.file_size for member in members.infolist()) > len(data):
+            raise DataError("expected arrays that are not compressed")
+    with np.load(io.BytesIO(data), allow_pickle=False) as arrays:
+        return {name: arrays[name] for name in arrays.files}
+
+
+def _check_arrays(arrays: dict[str, NDArray[Any]]) -> None:
+    """Refuse arrays of other types or shapes, sizes that do not agree, and numbers of keyframes that are not there."""
+    for name, (kind, size, *columns) in _LAYOUT.items():
+        array, rows = arrays[name], len(arrays[size])
+        if array.dtype != kind or array.shape != (rows, *columns):
+            raise DataError(f"{name} has type {array.dtype} and shape {array.shape}")
+        if array.dtype.kind == "f" and not np.all(np.abs(array) < _MOST):  # NaN fails as well
+            raise DataError(f"{name} holds numbers that are none or too large")
+    k, starts, chains, spans = len(arrays["poses"]), arrays["starts"], arrays["chains"], arrays["spans"]
+    whole = len(starts) == k + 1 and starts[0] == 0 and starts[-1] == len(arrays["points"])
+    ascending = all(np.all(np.diff(a, axis=-1) >= 0) for a in (starts, chains, spans[:, 1:]))
+    numbers = (
+        chains,
+        spans,
+        *(arrays[name] for name in ("scan_keyframes", "open_submaps", "steps_ends", "loops_ends")),
     )
-    if not right:
-        raise DataError(f"expected arrays of matching sizes, got others: {path}")
+    if not whole or not ascending or not all(np.all((n >= 0) & (n < k + (n is spans))) for n in numbers):
+        raise DataError("its numbers of keyframes do not agree")
+    if any(np.any(np.abs(arrays[name]) >= _MOST_NS) for name in ("stamps_ns", "scan_stamps_ns")):
+        raise DataError("it holds stamps that are no times")
+    if np.any(np.abs(arrays["poses"][:, :2]) > _FARTHEST_M):
+        raise DataError(f"it reaches farther than {_FARTHEST_M:.0f} m")
 
 
 def _packed(name: str, constraints: tuple[Constraint, ...]) -> dict[str, NDArray[Any]]:

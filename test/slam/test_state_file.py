@@ -1,12 +1,16 @@
 """Mapping that goes on after the program was killed."""
 
 import json
+import os
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 from flats import FLAT, OTHER, scans_along, walk
+from numpy.typing import NDArray
 
 from svfm_ros.config.slam_config import SlamConfig
 from svfm_ros.errors import DataError
@@ -138,5 +142,38 @@ def test_damaged_and_newer_files_are_refused(saved: Path) -> None:
 
 def test_arrays_that_do_not_fit_together_are_refused(tmp_path: Path) -> None:
     write_state(replace(Slam().state(), walked_m=np.zeros(3)), tmp_path / "slam.state")
-    with pytest.raises(DataError, match="matching sizes"):
+    with pytest.raises(DataError, match="walked_m has type float64 and shape"):
         read_state(tmp_path / "slam.state")
+
+
+@pytest.mark.parametrize(
+    ("name", "change", "why"),
+    [
+        ("poses", lambda a: a + np.nan, "poses holds numbers"),
+        ("poses", lambda a: a + 1e6, "farther than 1000 m"),
+        ("chains", lambda a: a + 2**62, "numbers of keyframes"),
+        ("chains", lambda a: a - 1, "numbers of keyframes"),
+        ("starts", lambda a: a[::-1].copy(), "numbers of keyframes"),
+        ("scan_keyframes", lambda a: a + len(FIRST), "numbers of keyframes"),
+        ("open_submaps", lambda a: a.astype(str), "open_submaps has type"),
+        ("stamps_ns", lambda a: a + 2**62, "no times"),
+        ("points", lambda a: a[:, :3].copy(), "points has type"),
+    ],
+)
+def test_a_map_with_a_right_checksum_is_looked_at_all_the_same(
+    saved: Path, name: str, change: Callable[[NDArray[Any]], NDArray[Any]], why: str
+) -> None:
+    """Before, SLAM took what it needed of such a file, and ended with an error at every start."""
+    state = read_state(saved)
+    write_state(replace(state, **{name: change(getattr(state, name))}), saved)
+    with pytest.raises(DataError, match=why):
+        read_state(saved)
+
+
+def test_what_is_no_file_of_a_map_is_refused(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    (tmp_path / "zeros").symlink_to("/dev/zero")
+    (tmp_path / "deep").write_bytes(b"[" * 100_000 + b"\n")
+    for name, why in (("pipe", "got a pipe"), ("zeros", "got a device"), ("deep", "another kind of file")):
+        with pytest.raises(DataError, match=why):
+            read_state(tmp_path / name)
