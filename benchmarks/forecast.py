@@ -180,7 +180,7 @@ def _through_slam(found: Found, home: Home, seed: int) -> None:
     say(f"SLAM on {max(counts)} recordings")
     recorded = record(home, seed, max(counts))
     share = len(recorded.placed) / len(recorded.walks)
-    found.checks.append(at_least("through SLAM: share of the walks placed", share, 0.99))
+    found.checks.append(at_least("through SLAM: share of the walks aligned", share, 0.99))
     found.payload["slam"] = {
         "walks": len(recorded.walks),
         "placed": len(recorded.placed),

@@ -136,7 +136,7 @@ def long(out, args):
     checks = [
         at_least("nodes alive at the end", len(NODES) - len(died), len(NODES)),
         at_most("scans dropped", float(figures.get("scans_dropped", "nan")), 0),
-        at_least("scans placed, of all", float(figures.get("scans_placed", "nan")) / scans, 1.0),
+        at_least("scans with a pose, of all", float(figures.get("scans_placed", "nan")) / scans, 1.0),
         *(at_most(f"{n}: memory over that after a third", g, 1.05) for n, g in grown.items()),
         at_most("oldest forecast, s", max(a for a in ages if a is not None), 0.5),
         at_least("models announced meanwhile", len(listener.models), 1),

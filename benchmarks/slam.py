@@ -287,7 +287,7 @@ def _localise(scans: list[Scan], run: SlamRun, payload: dict[str, Any]) -> list[
     soon = sum(start.first_pose_s <= _FIRST_POSE_S for start in starts)
     return [
         at_least("localised, first pose within 3 s of motion, of ten starts", soon, 9),
-        at_least("localised, least share of scans placed from there on", min(s.placed for s in starts), 0.99),
+        at_least("localised, least share of scans with a pose from there on", min(s.placed for s in starts), 0.99),
         at_most("localised, poses more than 0.5 m off", sum(s.wrong for s in starts), 0),
     ]
 

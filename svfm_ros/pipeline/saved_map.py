@@ -119,7 +119,7 @@ def _session(path: Path) -> Path:
 
 def _age_s(path: Path) -> float:
     """Seconds since the map was saved, infinite where neither the file nor the one before it is there."""
-    # Only the one before is there where a damaged file was put aside and no scan was placed since.
+    # Only the one before is there where a damaged file was put aside and no scan got a pose since.
     for saved in (path, previous_of(path)):
         with suppress(FileNotFoundError, NotADirectoryError):  # where no folder can be, its maker says so
             return time.time() - saved.stat().st_mtime

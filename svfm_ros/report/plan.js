@@ -113,7 +113,7 @@ class FloorPlan {
   }
 
   // Calls `paint` with the origin at (x, y) and the first axis along `theta`.
-  _placed(x, y, theta, paint) {
+  _at(x, y, theta, paint) {
     const { brush } = this;
     brush.save();
     brush.translate(this.X(x, y), this.Y(x, y));
@@ -146,7 +146,7 @@ class FloorPlan {
 
   _map(m, night) {
     const { scale } = this;
-    this._placed(m.x, m.y, m.theta, (brush) => {
+    this._at(m.x, m.y, m.theta, (brush) => {
       brush.imageSmoothingQuality = "high";
       brush.drawImage(m.drawing.shade(night), 0, -m.height * scale, m.width * scale, m.height * scale);
     });
@@ -196,7 +196,7 @@ class FloorPlan {
       d.drawn.getContext("2d").putImageData(image, 0, 0);
     }
     const cell = d.resolution * this.scale;
-    this._placed(d.x, d.y, d.theta, (brush) => {
+    this._at(d.x, d.y, d.theta, (brush) => {
       brush.globalAlpha = 0.55;
       brush.drawImage(d.drawn, 0, -d.height * cell, d.width * cell, d.height * cell);
     });
@@ -255,7 +255,7 @@ class FloorPlan {
   // A dot with a ring, and with a beak in the direction of `theta` where it is known.
   _walker({ x, y, theta }, colour, around) {
     const r = Math.max(0.17 * this.scale, 7 * this.dots);
-    this._placed(x, y, theta ?? 0, (brush) => {
+    this._at(x, y, theta ?? 0, (brush) => {
       [brush.fillStyle, brush.strokeStyle, brush.lineWidth] = [colour, around, 0.36 * r];
       brush.beginPath();
       brush.arc(0, 0, r, 0.6, 2 * Math.PI - 0.6);

@@ -49,7 +49,7 @@ class Localiser:
         self._known = self._searching = False
         self._pose, self._T_own_base = Pose2(), Pose2()
         self._stamps_ns, self._poses, self._count = np.empty(256, dtype=np.int64), np.empty((256, 3)), 0
-        self._placed_ns = self._certain_ns = 0
+        self._tracked_ns = self._certain_ns = 0
         self._matched_at_m = 0.0
 
     @property
@@ -76,7 +76,7 @@ class Localiser:
         step = self._odometry.track(scan, motion)
         if not self._known:
             return self._relocalise(scan, step)
-        gap_s = (self._gate.elapsed_ns - self._placed_ns) / NS_PER_S
+        gap_s = (self._gate.elapsed_ns - self._tracked_ns) / NS_PER_S
         is_tracked = step.match is not None and self._odometry.walked_m >= before_m
         moved = self._T_own_base.inverse() @ self._odometry.T_own_base if is_tracked else None
         hint = MotionHint(moved) if moved else self._hint(scan, motion)
@@ -96,16 +96,16 @@ class Localiser:
         self._tracker.restart()
         if self._has_odometry:
             self._T_own_base, self._matched_at_m = self._odometry.T_own_base, self._odometry.walked_m
-        self._placed_ns = self._certain_ns = self._gate.elapsed_ns
+        self._tracked_ns = self._certain_ns = self._gate.elapsed_ns
 
     def _hint(self, scan: Scan, motion: MotionSource | None) -> MotionHint | None:
-        """Measured motion since the last scan that was placed."""
+        """Measured motion since the last scan that has a pose."""
         if motion is None or not self._count:
             return None
         return motion.between(int(self._stamps_ns[self._count - 1]), scan.stamp_ns)
 
     def trajectory(self) -> Trajectory:
-        """All scans placed so far."""
+        """All scans that have a pose so far."""
         return Trajectory(self._stamps_ns[: self._count].copy(), self._poses[: self._count].copy())
 
     def forget_trajectory(self) -> None:
@@ -185,10 +185,10 @@ class Localiser:
     # ---- results
 
     def _place(self, scan: Scan, match: MatchResult) -> None:
-        self.counters["placed"] += 1
+        self.counters["tracked"] += 1
         n = self._count
         self._stamps_ns, self._poses = grown(self._stamps_ns, n + 1), grown(self._poses, n + 1)
-        self._pose, self._placed_ns = match.T_target_source, self._gate.elapsed_ns
+        self._pose, self._tracked_ns = match.T_target_source, self._gate.elapsed_ns
         self._T_own_base = self._odometry.T_own_base
         self._stamps_ns[n], self._poses[n], self._count = scan.stamp_ns, self._pose.as_array(), n + 1
 

@@ -37,14 +37,14 @@ class DrawnLoop:
 class SlamRun:
     """Result of SLAM over one recording."""
 
-    trajectory: Trajectory  # optimised, every scan that was placed
+    trajectory: Trajectory  # optimised, every scan that has a pose
     live: Trajectory  # the pose that was known when each scan arrived
     loops: tuple[DrawnLoop, ...]
     counters: dict[str, int]
     scan_s: Array  # (N,), seconds spent on each scan
     finish_s: float
-    reasons: dict[str, int] = field(default_factory=dict)  # why scans were not placed, and how many
-    covariance: dict[int, Array] = field(default_factory=dict)  # (3, 3) of the pose of each placed scan, by its stamp
+    reasons: dict[str, int] = field(default_factory=dict)  # why scans have no pose, and how many
+    covariance: dict[int, Array] = field(default_factory=dict)  # (3, 3) of the pose of each scan that has one, by its stamp
     sensors: MotionSensors = field(default_factory=MotionSensors)
 
     def scans_used(self, messages: Iterable[Scan | ImuReading | OdometryReading]) -> Iterator[Scan]:
@@ -111,17 +111,17 @@ def run_slam(
 def draw_grid(scans: Iterable[Scan], trajectory: Trajectory, config: RasterConfig | None = None) -> OccupancyGrid:
     """The occupancy grid from all scans that have a pose; scans and poses are joined by their stamps."""
     raster = MapRaster(config)
-    for scan, k, twist in _placed(scans, trajectory):
+    for scan, k, twist in _with_pose(scans, trajectory):
         raster.put(k, Pose2.from_array(trajectory.poses[k]), scan, twist)
     return raster.grid()
 
 
 def seen_points(scans: Iterable[Scan], trajectory: Trajectory, range_max_m: float = 30.0) -> dict[int, Array]:
-    """Echoes of each placed scan, by its stamp: ``(N, 2)`` in the sensor's frame, motion during the sweep taken out."""
-    return {scan.stamp_ns: echoes(scan, range_max_m, twist) for scan, _, twist in _placed(scans, trajectory)}
+    """Echoes of each scan that has a pose, by its stamp: ``(N, 2)`` in the sensor's frame, motion during the sweep taken out."""
+    return {scan.stamp_ns: echoes(scan, range_max_m, twist) for scan, _, twist in _with_pose(scans, trajectory)}
 
 
-def _placed(scans: Iterable[Scan], trajectory: Trajectory) -> Iterator[tuple[Scan, int, Array]]:
+def _with_pose(scans: Iterable[Scan], trajectory: Trajectory) -> Iterator[tuple[Scan, int, Array]]:
     """Scans that have a pose, its row, and the motion during the sweep."""
     rows: defaultdict[int, deque[int]] = defaultdict(deque)  # a stamp may repeat: then scans are joined by their order
     for k, stamp in enumerate(trajectory.stamps_ns):

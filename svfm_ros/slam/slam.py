@@ -71,7 +71,7 @@ class Slam:
         self._reference = 0  # keyframe that scans refer to
         self._record = GraphRecord()
         self._relocaliser: Relocaliser | None = None  # after a restart, while the pose in the old map is unknown
-        self._placed_ns = 0  # of the gate's clock, when the last scan was placed
+        self._tracked_ns = 0  # of the gate's clock, of the last scan that has a pose
         self._next_query = 0.0
 
     @classmethod
@@ -135,7 +135,7 @@ class Slam:
             return self._relocalise(self._relocaliser, scan, cloud, motion)
         if self._local is None:
             return self._begin(scan, cloud, note)
-        previous, gap_s = self.pose, (self._gate.elapsed_ns - self._placed_ns) / NS_PER_S
+        previous, gap_s = self.pose, (self._gate.elapsed_ns - self._tracked_ns) / NS_PER_S
         hint = motion.between(self._history.last_ns, scan.stamp_ns) if motion is not None else None
         tracked = self._tracker.track(
             cloud, self._local, previous, gap_s, hint, lambda twist: cloud_from_scan(scan, twist, self.config)
@@ -148,7 +148,7 @@ class Slam:
 
     @property
     def pose(self) -> Pose2:
-        """``T_map_base`` of the newest scan that was placed."""
+        """``T_map_base`` of the newest scan that has a pose."""
         if not len(self._history):
             return Pose2()
         return self._history.last(self._keyframes.poses)
@@ -210,7 +210,7 @@ class Slam:
 
     def _place(self, scan: Scan, cloud: Cloud, match: MatchResult) -> bool:
         """Store the scan's pose; true if it became a keyframe."""
-        self.counters["placed"] += 1
+        self.counters["tracked"] += 1
         pose = match.T_target_source
         if needs_keyframe(self._from_reference(pose), match, self.config):
             familiar = familiar_keyframe(self._keyframes, self._reference, match, self.config)
@@ -219,7 +219,7 @@ class Slam:
                 return True
             self._set_reference(familiar)
         self._history.add(scan.stamp_ns, self._reference, self._from_reference(pose).as_array())
-        self._placed_ns = self._gate.elapsed_ns
+        self._tracked_ns = self._gate.elapsed_ns
         return False
 
     def _from_reference(self, pose: Pose2) -> Pose2:
@@ -256,7 +256,7 @@ class Slam:
         variance = None if match is None else worst_variances(match.information)
         k = self._keyframes.add(scan.stamp_ns, cloud, pose, before=None if new_chain else before, variance=variance)
         self._history.add(scan.stamp_ns, k, np.zeros(3))
-        self._placed_ns = self._gate.elapsed_ns
+        self._tracked_ns = self._gate.elapsed_ns
         self.counters["keyframes"] += 1
         if count:
             start = self._keyframes.poses[before]

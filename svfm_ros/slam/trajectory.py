@@ -1,4 +1,4 @@
-"""Trajectory of all placed scans, and its file in the format of the TUM benchmark.
+"""Trajectory of all scans that have a pose, and its file in the format of the TUM benchmark.
 
 Poses are stored relative to their reference keyframes. In a file each line is a pose: ``t x y z qx qy qz qw``, in
 seconds.
@@ -35,7 +35,7 @@ class Trajectory:
 
 
 class History:
-    """Placed scans; a correction of the keyframe poses corrects all of them."""
+    """Scans that have a pose; a correction of the keyframe poses corrects all of them."""
 
     def __init__(self) -> None:
         self._stamps_ns = np.empty(256, dtype=np.int64)

@@ -91,7 +91,7 @@ def _slam(report: NodeReport) -> str:
     doing = "locating on the given map" if report.figures.get("mode") == "localisation" else "mapping"
     rate, delay_ms = report.number("scan_rate_hz"), report.number("scan_to_pose_median_ms")
     text = f"{doing}, {rate:.0f} scans a second" if math.isfinite(rate) else doing
-    text += f", each placed within {_duration(delay_ms)}" if math.isfinite(delay_ms) else ""
+    text += f", each with its pose within {_duration(delay_ms)}" if math.isfinite(delay_ms) else ""
     lost = report.number("scans_dropped")
     return text + (f", {lost:.0f} lost" if lost > 0 else "")
 

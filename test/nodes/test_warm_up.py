@@ -35,7 +35,7 @@ localiser = Localiser(drawer.draw(slam.keyframes()), config.slam)
 for scan in scans[-50:]:
     localiser.add_scan(scan)
 assert slam.counters["loops_found"] > 0, slam.counters
-assert localiser.counters["placed"] > 0, localiser.counters
+assert localiser.counters["tracked"] > 0, localiser.counters
 print(len(before), sorted(f"{module}.{name}" for module, name, _ in compiled() - before))
 """
 

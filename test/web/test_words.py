@@ -40,7 +40,7 @@ def test_nodes_in_words() -> None:
         == "mapping, 10 scans a second"
     )
     slow = {"scan_rate_hz": "9.9", "mode": "mapping", "scan_to_pose_median_ms": "1240"}
-    assert node_words(NodeReport("slam_node", figures=slow), 0.0).endswith("each placed within 1.2 s")
+    assert node_words(NodeReport("slam_node", figures=slow), 0.0).endswith("each with its pose within 1.2 s")
 
 
 def test_a_replay_in_words() -> None:

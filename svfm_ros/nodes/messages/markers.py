@@ -255,13 +255,13 @@ def _beside(axes: tuple[float, float], angle: float, style: MarkerStyle) -> Arra
 def _apart(labels: list[tuple[Array, str]], style: MarkerStyle) -> list[Array]:
     """Positions of texts, moved up (down for a what-if) until none covers an earlier one."""
     step = np.array([0.0, -style.text_m if style.dashed else style.text_m])
-    placed: list[tuple[Array, str]] = []
+    drawn: list[tuple[Array, str]] = []
     for at, text in labels:
         xy = np.asarray(at, dtype=float)
-        while any(_overlap(xy, text, other, words, style.text_m) for other, words in placed):
+        while any(_overlap(xy, text, other, words, style.text_m) for other, words in drawn):
             xy = xy + step
-        placed.append((xy, text))
-    return [xy for xy, _ in placed]
+        drawn.append((xy, text))
+    return [xy for xy, _ in drawn]
 
 
 def _overlap(a: Array, a_text: str, b: Array, b_text: str, text_m: float) -> bool:

@@ -1,7 +1,7 @@
 """Hints for SLAM from an IMU and from odometry, each used when present and as long as the scans agree with it.
 
     scan = sensors.prepare(scan)              turns during the sweep and tilt are taken out
-    update = slam.add_scan(scan, sensors)     which calls ``sensors.between`` for the motion since the last placed scan
+    update = slam.add_scan(scan, sensors)     which calls ``sensors.between`` for the motion since the last scan that has a pose
     sensors.check(update)                     offset of the clocks, bias, agreement
 
 Headings come from the IMU, else from odometry; positions from odometry.
@@ -106,7 +106,7 @@ class MotionSensors:
         self._positions = Agreement()
         self._R_sensor_imu = _rotation(self._config.imu_mount)
         self._sweep: _Sweep | None = None  # of the newest scan
-        self._last: _Sweep | None = None  # of the newest scan, if it was placed with certainty
+        self._last: _Sweep | None = None  # of the newest scan, if its pose is certain
         self._waiting: deque[_Step] = deque(maxlen=_MOST_WAITING)
         self._counts = [0, 0, 0]  # readings of the IMU, of the odometry, beams left out
 
@@ -156,7 +156,7 @@ class MotionSensors:
         return MotionHint(Pose2(step.x, step.y, turn_rad), spread_m, known_rad)
 
     def check(self, update: SlamUpdate) -> None:
-        """Compare the readings with the motion since the last scan that was placed."""
+        """Compare the readings with the motion since the last scan that has a pose."""
         match, last, sweep = update.match, self._last, self._sweep
         certain = match is not None and match.inlier_ratio >= _CERTAIN
         self._last = replace(sweep, T_map_base=update.T_map_base) if certain and sweep is not None else None
