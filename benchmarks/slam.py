@@ -28,13 +28,13 @@ from benchlib.lidar_logs import (
     read_log,
 )
 from benchlib.localised_starts import localised_starts
+from benchlib.relations import RelationError, Relations, load_relations, relation_error, relation_errors
 from benchlib.slam_memory import peak_mb
 from benchlib.slam_peers import run_peers
 
 from svfm_ros.cli.output import add_json_argument, print_table, report
 from svfm_ros.slam.offline import SlamRun, draw_grid, run_slam
 from svfm_ros.slam.slam import Slam
-from svfm_ros.slam.trajectory_metrics import RelationError, Relations, load_relations, relation_error, relation_errors
 from svfm_ros.targets import Check, at_least, at_most
 from svfm_ros.types import Scan
 

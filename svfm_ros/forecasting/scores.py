@@ -16,7 +16,6 @@ __all__ = [
     "coverage",
     "destination_log_loss",
     "energy_distance",
-    "energy_score",
     "entropy",
     "min_displacement",
     "nll_per_step",
@@ -65,16 +64,6 @@ def energy_distance(forecast: ArrayLike, held_out: ArrayLike, *, replay: bool = 
     x, y = _paths(forecast, "forecast"), _paths(held_out, "held_out")
     between = path_distances(x, y).mean()
     return float(2.0 * between - _own(x, with_diagonal=replay) - _own(y, with_diagonal=False))
-
-
-def energy_score(forecast: ArrayLike, happened: ArrayLike) -> float:
-    """Energy distance in metres of one forecast's paths ``(S, K, 2)`` to the one path that happened ``(K, 2)``.
-
-    Its mean over many questions is least for whoever forecasts the true distribution of each: a proper score, which
-    the distance of all forecasts together is not, since errors of one question may make up for those of another.
-    """
-    x, y = _paths(forecast, "forecast"), _paths(np.asarray(happened)[None], "happened")
-    return float(2.0 * path_distances(x, y).mean() - _own(x, with_diagonal=False))
 
 
 def _own(paths: Array, *, with_diagonal: bool) -> float:

@@ -6,19 +6,19 @@ that draw. The mean over draws is the index, their quantiles are its interval. A
 a person who wanders a high one; exp(index) is the number of equally likely places that would leave as much open.
 
 Every place counts as a destination, the place where the walk begins and *elsewhere* (no place) like all others: with P
-places the index lies between 0 and ``largest_entropy(P)`` = log(P + 1).
+places the index lies between 0 and log(P + 1).
 """
 
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
 from svfm_ros.errors import DataError
 from svfm_ros.forecasting.fit.habit_fit import HabitWalks, fit_next_place
 from svfm_ros.forecasting.habits import is_weekend
 
-__all__ = ["EntropyDraws", "NextWalks", "auc", "entropy_draws", "largest_entropy"]
+__all__ = ["EntropyDraws", "NextWalks", "entropy_draws"]
 
 Array = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -62,11 +62,6 @@ class EntropyDraws:
         return float(drawn.mean()), float(low), float(high)
 
 
-def largest_entropy(places: int) -> float:
-    """Entropy in nats of someone who goes to each of the places, and elsewhere, equally often."""
-    return float(np.log(places + 1.0))
-
-
 def entropy_draws(walks: NextWalks, draws: int = _DRAWS, seed: int = 0, cells: int | None = None) -> EntropyDraws:
     """Draw habits from their posterior and take the entropy of the next place at the start of each walk.
 
@@ -89,12 +84,3 @@ def entropy_draws(walks: NextWalks, draws: int = _DRAWS, seed: int = 0, cells: i
         entropy = -(shares * np.log(np.maximum(shares, 1e-300))).sum(-1)
         each[n] = entropy[origin, kind, cell]
     return EntropyDraws(each)
-
-
-def auc(lower: ArrayLike, higher: ArrayLike) -> float:
-    """How often a score of the second kind is above one of the first, ties half: 0.5 is chance, 1 tells all apart."""
-    a, b = np.asarray(lower, dtype=float).ravel(), np.asarray(higher, dtype=float).ravel()
-    if not a.size or not b.size:
-        raise DataError(f"expected scores of both kinds, got {a.size} and {b.size}")
-    difference = b[:, None] - a[None, :]
-    return float((difference > 0).mean() + 0.5 * (difference == 0).mean())

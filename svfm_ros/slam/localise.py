@@ -53,11 +53,6 @@ class Localiser:
         self._matched_at_m = 0.0
 
     @property
-    def is_placed(self) -> bool:
-        """Whether the pose in the map is known."""
-        return self._known
-
-    @property
     def _has_odometry(self) -> bool:
         return bool(self._count or self.counters["relocalising"])
 

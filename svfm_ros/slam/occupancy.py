@@ -9,7 +9,7 @@ free, however many echoes it had before, such as a door that was shut yesterday.
 """
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -20,7 +20,7 @@ from svfm_ros.compiled import kernel
 from svfm_ros.config.slam_config import RasterConfig
 from svfm_ros.types import OccupancyGrid, Pose2, Scan
 
-__all__ = ["MapRaster", "echoes", "render_map"]
+__all__ = ["MapRaster", "echoes"]
 
 Array = NDArray[np.float64]
 Counts = NDArray[np.int32]
@@ -144,18 +144,6 @@ class MapRaster:
         self._counts, self._corner = counts, corner
         self._mark, self._stamp = np.zeros((size[1], size[0]), dtype=np.int32), 0
         return True
-
-
-def render_map(
-    scans: Iterable[Scan], poses: Mapping[int, Pose2] | Iterable[Pose2], config: RasterConfig | None = None
-) -> OccupancyGrid:
-    """A grid from scans and their poses ``T_map_base``, in the same order (or by index)."""
-    raster = MapRaster(config)
-    at = poses if isinstance(poses, Mapping) else dict(enumerate(poses))
-    for key, scan in enumerate(scans):
-        if key in at:
-            raster.put(key, at[key], scan)
-    return raster.grid()
 
 
 def echoes(scan: Scan, range_max_m: float, twist: Array | None = None) -> Array:

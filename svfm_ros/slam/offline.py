@@ -44,7 +44,7 @@ class SlamRun:
     scan_s: Array  # (N,), seconds spent on each scan
     finish_s: float
     reasons: dict[str, int] = field(default_factory=dict)  # why scans have no pose, and how many
-    covariance: dict[int, Array] = field(default_factory=dict)  # (3, 3) of the pose of each scan that has one, by its stamp
+    covariance: dict[int, Array] = field(default_factory=dict)  # (3, 3) of poses, by the stamp of the scan
     sensors: MotionSensors = field(default_factory=MotionSensors)
 
     def scans_used(self, messages: Iterable[Scan | ImuReading | OdometryReading]) -> Iterator[Scan]:
@@ -117,7 +117,7 @@ def draw_grid(scans: Iterable[Scan], trajectory: Trajectory, config: RasterConfi
 
 
 def seen_points(scans: Iterable[Scan], trajectory: Trajectory, range_max_m: float = 30.0) -> dict[int, Array]:
-    """Echoes of each scan that has a pose, by its stamp: ``(N, 2)`` in the sensor's frame, motion during the sweep taken out."""
+    """Echoes ``(N, 2)`` in the sensor's frame of scans that have a pose, by stamp; motion in the sweep taken out."""
     return {scan.stamp_ns: echoes(scan, range_max_m, twist) for scan, _, twist in _with_pose(scans, trajectory)}
 
 

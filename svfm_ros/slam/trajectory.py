@@ -17,7 +17,7 @@ from svfm_ros.errors import DataError
 from svfm_ros.slam.keyframes import grown
 from svfm_ros.types import Pose2
 
-__all__ = ["History", "Trajectory", "load_tum", "poses_at", "save_tum", "twists"]
+__all__ = ["History", "Trajectory", "poses_at", "save_tum", "twists"]
 
 Array = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -94,8 +94,6 @@ class History:
 
 Stamps = NDArray[np.int64]
 
-_COLUMNS = 8
-
 
 def save_tum(path: Path, stamps_ns: ArrayLike, poses: ArrayLike) -> None:
     """Write stamps ``(T,)`` and poses ``(T, 3)``; stamps keep all their nanoseconds."""
@@ -106,25 +104,6 @@ def save_tum(path: Path, stamps_ns: ArrayLike, poses: ArrayLike) -> None:
     rows = zip(stamps.tolist(), trajectory[:, 0], trajectory[:, 1], np.sin(half), np.cos(half), strict=True)
     lines = [f"{_seconds(t)} {x:.6f} {y:.6f} 0 0 0 {qz:.9f} {qw:.9f}\n" for t, x, y, qz, qw in rows]
     write_whole(path, "".join(["# t x y z qx qy qz qw\n", *lines]).encode())
-
-
-def load_tum(path: Path) -> tuple[Stamps, Array]:
-    """Stamps ``(T,)`` in nanoseconds and poses ``(T, 3)``; height, roll and pitch are left out."""
-    try:
-        text = path.read_text()
-    except (OSError, UnicodeDecodeError) as error:
-        raise DataError(f"cannot read the trajectory {path}: {error}") from error
-    rows = [line.split() for line in text.splitlines() if line.strip() and not line.startswith("#")]
-    try:
-        stamps = [_nanoseconds(row[0]) for row in rows]
-        values = np.array([[float(v) for v in row] for row in rows]).reshape(len(rows), -1 if rows else _COLUMNS)
-    except ValueError as error:
-        raise DataError(f"{path}: expected lines of {_COLUMNS} numbers, got {error}") from error
-    if values.shape[1] != _COLUMNS:
-        raise DataError(f"{path}: expected lines of {_COLUMNS} numbers, got {values.shape[1]}")
-    qx, qy, qz, qw = values[:, 4:].T
-    theta = np.arctan2(2.0 * (qw * qz + qx * qy), 1.0 - 2.0 * (qy * qy + qz * qz))
-    return np.array(stamps, dtype=np.int64), np.stack([values[:, 1], values[:, 2], theta], axis=-1)
 
 
 def poses_at(wanted_ns: ArrayLike, stamps_ns: ArrayLike, poses: ArrayLike) -> Array:
@@ -158,11 +137,3 @@ def _seconds(stamp_ns: int) -> str:
     sign = "-" if stamp_ns < 0 else ""
     whole, rest = divmod(abs(stamp_ns), NS_PER_S)
     return f"{sign}{whole}.{rest:09d}"
-
-
-def _nanoseconds(word: str) -> int:
-    whole, _, fraction = word.lstrip("+-").partition(".")
-    if whole.isdigit() and (not fraction or fraction.isdigit()):  # exact: a float would lose nanoseconds
-        value = int(whole) * NS_PER_S + int(fraction[:9].ljust(9, "0") if fraction else 0)
-        return -value if word.startswith("-") else value
-    return round(float(word) * NS_PER_S)

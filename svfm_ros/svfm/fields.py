@@ -82,11 +82,6 @@ class FieldParams:
     sigma_v: Tensor | None = None  # (...) sqrt(tau_v)
 
     @property
-    def mu_v(self) -> Tensor:
-        """Median length (...)."""
-        return torch.sqrt(dot(self.a, self.a) + _TINY)
-
-    @property
     def tau_v(self) -> Tensor:
         """Variance of the log-length (...); zero where fields are deterministic."""
         return torch.zeros_like(self.a[..., 0]) if self.sigma_v is None else self.sigma_v.square()

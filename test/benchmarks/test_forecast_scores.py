@@ -48,6 +48,17 @@ def questions(count: int, samples: int) -> QuestionSet:
     return QuestionSet(asked, truth, np.full(count, TICKS + 1), tuple(f"w{n}" for n in range(count)))
 
 
+def test_energy_score_is_least_for_the_true_distribution() -> None:
+    rng = np.random.default_rng(0)
+    happened = rng.normal(size=(400, 3, 2))
+
+    def mean_score(offset: float, scale: float) -> float:
+        return float(np.mean([energy_score(offset + scale * rng.normal(size=(50, 3, 2)), y) for y in happened]))
+
+    true = mean_score(0.0, 1.0)
+    assert true < min(mean_score(0.5, 1.0), mean_score(0.0, 0.6), mean_score(0.0, 1.6)) - 0.01
+
+
 def test_energy_score_of_a_gaussian() -> None:
     """At the middle of a round Gaussian of spread s it is s sqrt(pi) (sqrt(2) - 1)."""
     paths = 0.5 * np.random.default_rng(1).standard_normal((20000, 1, 2))

@@ -6,10 +6,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 from flats import FLAT, OTHER, scans_along, walk
+from tum import read_tum
 
 from svfm_ros import geometry
 from svfm_ros.cli.main import main
-from svfm_ros.slam.trajectory import load_tum
 from svfm_ros.slam.trajectory_metrics import absolute_error
 from svfm_ros.sources.open_scans import save_scans
 
@@ -26,7 +26,7 @@ def mapped(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_a_recording_is_mapped(mapped: Path) -> None:
-    _, poses = load_tum(mapped / "trajectory.tum")
+    _, poses = read_tum(mapped / "trajectory.tum")
     assert absolute_error(poses, ROUND).rmse_m < 0.03
     assert (mapped / "map.yaml").is_file()
 
@@ -35,7 +35,7 @@ def test_another_recording_is_localised_in_the_map(mapped: Path, tmp_path: Path)
     save_scans(scans_along(FLAT, AGAIN), tmp_path / "again.npz")
     out = tmp_path / "out"
     assert main(["slam", str(tmp_path / "again.npz"), "--map", str(mapped / "map.yaml"), "--out", str(out)]) == 0
-    stamps_ns, poses = load_tum(out / "trajectory.tum")
+    stamps_ns, poses = read_tum(out / "trajectory.tum")
     assert len(poses) > 0.7 * len(AGAIN)
     row = np.rint((stamps_ns - 10**9) / 125e6).astype(int)
     wanted = geometry.relative(ROUND[0], AGAIN[row])  # the map's frame is that of the first scan mapped
@@ -53,7 +53,7 @@ def test_pieces_that_stay_apart_are_reported(tmp_path: Path, capsys: pytest.Capt
     assert "pieces apart" in capsys.readouterr().out
     summary = json.loads((tmp_path / "out" / "summary.json").read_text())
     assert summary["counters"]["pieces_left_out"] >= 1
-    assert len(load_tum(tmp_path / "out" / "trajectory.tum")[1]) <= len(ROUND)
+    assert len(read_tum(tmp_path / "out" / "trajectory.tum")[1]) <= len(ROUND)
 
 
 def test_a_map_that_is_not_there_is_refused(mapped: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -4,11 +4,9 @@ import math
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from svfm_ros.errors import DataError
-from svfm_ros.forecasting.wandering import NextWalks, auc, entropy_draws, largest_entropy
+from svfm_ros.forecasting.wandering import NextWalks, entropy_draws
 
 
 def walks(shares: np.ndarray, count: int, seed: int) -> NextWalks:
@@ -26,14 +24,13 @@ def test_a_routine_leaves_nothing_open_and_a_wanderer_everything() -> None:
     everywhere = np.full(4, 0.25)  # the place they are at and elsewhere count like all others
     mean, low, high = entropy_draws(walks(everywhere, 800, 0), cells=24).interval()
     assert mean == pytest.approx(math.log(4), abs=0.03)
-    assert low < mean < high <= largest_entropy(3)
+    assert low < mean < high <= math.log(4)
 
 
 def test_no_index_is_above_its_scale() -> None:
-    assert largest_entropy(3) == pytest.approx(math.log(4))
     for seed in range(5):
         draws = entropy_draws(walks(np.full(4, 0.25), 30, seed), seed=seed, cells=24)
-        assert draws.each.max() <= largest_entropy(3) + 1e-9
+        assert draws.each.max() <= math.log(4) + 1e-9
 
 
 def test_the_interval_holds_the_true_entropy_about_as_often_as_it_says() -> None:
@@ -53,15 +50,3 @@ def test_bad_input_is_refused() -> None:
         entropy_draws(NextWalks(nothing, nothing, np.zeros(0), nothing, 3))
     with pytest.raises(DataError, match="from -1 to 2"):
         NextWalks(np.array([0]), np.array([3]), np.array([1.0]), np.array([1]), 3)
-
-
-@given(st.lists(st.floats(-5, 5), min_size=1, max_size=20), st.lists(st.floats(-5, 5), min_size=1, max_size=20))
-def test_auc_of_two_kinds_and_of_the_kinds_swapped_add_up(a: list[float], b: list[float]) -> None:
-    assert auc(a, b) + auc(b, a) == pytest.approx(1.0)
-
-
-def test_auc_tells_apart_what_can_be_told_apart() -> None:
-    assert auc([0.1, 0.2], [0.3, 0.4]) == 1.0
-    assert auc([0.1, 0.2], [0.1, 0.2]) == 0.5
-    with pytest.raises(DataError):
-        auc([], [1.0])

@@ -7,7 +7,7 @@ import pytest
 
 from svfm_ros import geometry
 from svfm_ros.config.slam_config import RasterConfig
-from svfm_ros.slam.occupancy import MapRaster, echoes, render_map
+from svfm_ros.slam.occupancy import MapRaster, echoes
 from svfm_ros.types import OccupancyGrid, Pose2, Scan
 
 HALF = np.array([3.0, 2.0])  # an empty room, 6 m by 4 m around the origin
@@ -32,9 +32,17 @@ def walk() -> list[Pose2]:
     return [Pose2(x, y, x * y) for x in np.linspace(-2, 2, 5) for y in (-1.0, 0.3, 1.1)]
 
 
+def drawn_from(poses: list[Pose2], config: RasterConfig | None = None) -> OccupancyGrid:
+    """The grid of one scan from each pose."""
+    raster = MapRaster(config)
+    for key, pose in enumerate(poses):
+        raster.put(key, pose, scan_at(pose))
+    return raster.grid()
+
+
 def test_walls_are_occupied_the_room_is_free_and_beyond_is_unknown() -> None:
     poses = walk()
-    grid = render_map([scan_at(p) for p in poses], poses, RasterConfig(resolution_m=0.05))
+    grid = drawn_from(poses, RasterConfig(resolution_m=0.05))
     for x, y in [(3.02, 0.5), (-3.02, -1.0), (0.4, 2.02), (1.0, -2.02)]:
         near = [cell(grid, x + dx, y + dy) for dx in (-0.05, 0.0) for dy in (-0.05, 0.0)]
         assert max(near) > 0.9, (x, y)
@@ -66,7 +74,7 @@ def test_moving_scans_gives_the_map_that_drawing_anew_gives() -> None:
         raster.put(k, pose if k % 3 else shift @ pose, scan_at(pose))
     moved = raster.move(dict(enumerate(poses)))
     assert moved == 5
-    wanted = render_map([scan_at(p) for p in poses], poses)
+    wanted = drawn_from(poses)
     np.testing.assert_array_equal(raster.grid().prob, wanted.prob)
 
 

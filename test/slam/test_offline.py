@@ -5,10 +5,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from tum import read_tum
 
 from svfm_ros.cli.main import main
 from svfm_ros.mapio import load_map
-from svfm_ros.slam.trajectory import load_tum
 from svfm_ros.slam.trajectory_metrics import absolute_error
 from svfm_ros.sources.open_scans import save_scans
 from svfm_ros.types import Pose2, Scan
@@ -49,7 +49,7 @@ def test_a_recording_becomes_a_map_and_a_trajectory(recording: Path, tmp_path: P
     assert summary["covered_s"] == pytest.approx(14.9)
     out = tmp_path / "deep" / "out"
     assert json.loads((out / "summary.json").read_text())["path_m"] == pytest.approx(summary["path_m"])
-    stamps, poses = load_tum(out / "trajectory.tum")
+    stamps, poses = read_tum(out / "trajectory.tum")
     assert stamps[3] == 10**9 + 3 * 10**8
     truth = np.array([p.as_array() for p in drive()])
     error = absolute_error(poses, truth)

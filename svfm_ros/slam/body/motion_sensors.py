@@ -1,7 +1,7 @@
 """Hints for SLAM from an IMU and from odometry, each used when present and as long as the scans agree with it.
 
     scan = sensors.prepare(scan)              turns during the sweep and tilt are taken out
-    update = slam.add_scan(scan, sensors)     which calls ``sensors.between`` for the motion since the last scan that has a pose
+    update = slam.add_scan(scan, sensors)     which calls ``sensors.between`` for the motion since the last pose
     sensors.check(update)                     offset of the clocks, bias, agreement
 
 Headings come from the IMU, else from odometry; positions from odometry.

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from svfm_ros import geometry
 from svfm_ros.errors import DataError
 from svfm_ros.slam.graph.block_cholesky import FIXED
-from svfm_ros.slam.graph.edges import Edges, jacobians
+from svfm_ros.slam.graph.edges import Edges
 from svfm_ros.slam.graph.robust_loops import RobustSolution, odometry_consistent, solve_robustly
 from svfm_ros.types import Constraint, Pose2
 
@@ -115,15 +115,6 @@ class PoseGraph:
         if factor is None or row >= len(factor.structure.column):
             raise DataError(f"expected a node that was optimised, got {node_id}")
         return factor.propagated(FIXED, int(factor.structure.column[row]), np.zeros((3, 3)), np.eye(3))
-
-    def relative_covariance(self, from_id: int, to_id: int) -> Array:
-        """Covariance ``(3, 3)`` of ``T_from_to`` in the axes of ``from``; after ``optimise``."""
-        robust = self._robust
-        start, end = self._row_of(from_id), self._row_of(to_id)
-        if robust is None or robust.solution.factor is None or max(start, end) >= len(robust.solution.poses):
-            raise DataError(f"expected nodes that were optimised, got {from_id} and {to_id}")
-        factor, column = robust.solution.factor, robust.solution.factor.structure.column
-        return factor.propagated(int(column[start]), int(column[end]), *jacobians(robust.solution.poses, start, end))
 
     def _row_of(self, node_id: int) -> int:
         if node_id not in self._row:
