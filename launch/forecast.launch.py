@@ -11,6 +11,7 @@ parameters; this file only passes that to launch. A node whose input is not usab
 import os
 import sys
 
+from ament_index_python.packages import get_packages_with_prefixes
 from launch.actions import (
     DeclareLaunchArgument,
     EmitEvent,
@@ -103,6 +104,8 @@ def rviz(plan):
         return []
     if not has_screen():
         return [LogInfo(msg="RViz is not opened: there is no screen")]
+    if "rviz2" not in get_packages_with_prefixes():
+        return [LogInfo(msg="RViz is not opened: it is not installed")]
     return [
         Node(
             package="rviz2",

@@ -122,6 +122,7 @@ def draw_live(out: Path) -> None:
     browser = Browser()
     try:
         page = browser.open("about:blank", *_WINDOW)
+        page.call("Emulation.setEmulatedMedia", features=[{"name": "prefers-reduced-motion", "value": "reduce"}])
         while page.eval("document.body.dataset.connected") is None:  # until the page is served
             page.call("Page.navigate", url=address)
             time.sleep(1.0)

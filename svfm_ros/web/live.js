@@ -4,7 +4,7 @@
 const WAIT_MS = [250, 500, 1000, 2000]; // before connecting again
 const STALE_MS = 3000; // without a pose: the plan fades
 const SPEAK_MS = 5000; // between two sentences for screen readers
-const TREND_MS = 1000;
+const TREND_MS = 1000; // between two drawings, unless a figure has changed
 const ROOM_M = 2; // shown around the wearer at least
 const TURN_AGAIN = 0.05; // radians by which the walls must have turned for the plan to turn
 const RATES = [0.5, 1, 2, 4, 8];
@@ -142,7 +142,7 @@ function show() {
   showPlan(night);
   showForecast();
   showWhatIf();
-  if (performance.now() - trendDrawn > TREND_MS) showTrend();
+  showTrend();
   speak();
 }
 
@@ -235,17 +235,18 @@ function showTrend() {
   const rows = [];
   for (let i = 0; i + 2 < (now.trend?.length ?? 0); i += 3) rows.push([now.trend[i] / 60, Math.exp(now.trend[i + 1]), now.trend[i + 2]]);
   byId("trend").closest(".card").hidden = rows.length < 2;
-  if (rows.length < 2) return;
-  trendDrawn = performance.now();
-  const first = Math.min(rows[0][0], -0.5), box = chart("trend", 122, [first, 0], [0, 1], { left: 0, right: 0, top: 0, bottom: 16 });
-  const most = Math.max(3, now.places.length + 1), f = now.forecast;
+  const f = now.forecast, most = Math.max(3, now.places.length + 1);
   const open = f?.known && f.entropy !== null && now.places.length ? `${Math.exp(f.entropy).toFixed(1)} places` : "unknown";
   const unfamiliar = f?.known ? percent(f.unfamiliar) : "unknown";
+  const said = `now as open as a choice of ${open}; unfamiliar walk ${unfamiliar}`;
+  if (rows.length < 2 || (said === byId("trend").getAttribute("aria-label") && performance.now() - trendDrawn < TREND_MS)) return;
+  trendDrawn = performance.now();
+  const first = Math.min(rows[0][0], -0.5), box = chart("trend", 122, [first, 0], [0, 1], { left: 0, right: 0, top: 0, bottom: 16 });
   spark(box, 0, rows.map((r) => [r[0], (r[1] - 1) / (most - 1)]), "as open as a choice of", open);
   spark(box, 53, rows.map((r) => [r[0], r[2]]), "unfamiliar walk", unfamiliar);
   svg(box.made, "text", { x: box.left, y: box.floor + 13 }, minutesAgo(-first));
   svg(box.made, "text", { x: box.right, y: box.floor + 13, "text-anchor": "end" }, "now");
-  byId("trend").setAttribute("aria-label", `now as open as a choice of ${open}; unfamiliar walk ${unfamiliar}`);
+  byId("trend").setAttribute("aria-label", said);
 }
 
 const minutesAgo = (minutes) => (minutes >= 1.5 ? `${Math.round(minutes)} minutes ago` : `${Math.round(60 * minutes)} seconds ago`);

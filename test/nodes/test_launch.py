@@ -7,6 +7,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
+from ament_index_python.packages import get_packages_with_prefixes
 from bagmaker import scans, write_bag
 from lifecycle_msgs.msg import Transition
 from lifecycle_msgs.srv import ChangeState
@@ -19,9 +20,10 @@ pytestmark = [
 ]
 
 
-def launch(*arguments):
+def launch(*arguments, **variables):
     command = ["ros2", "launch", "svfm_ros", "forecast.launch.py", "rviz:=false", *arguments]
-    return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, process_group=0)
+    both = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT}
+    return subprocess.Popen(command, **both, text=True, process_group=0, env={**os.environ, **variables})
 
 
 def test_a_missing_bag_ends_the_launch_with_a_sentence_and_a_non_zero_code():
@@ -36,6 +38,18 @@ def test_input_that_a_node_finds_not_usable_ends_the_launch():
     out, _ = process.communicate(timeout=PATIENCE_S)
     assert process.returncode != 0
     assert "cannot read /nowhere/map.yaml" in out
+
+
+@pytest.mark.skipif("rviz2" in get_packages_with_prefixes(), reason="RViz is installed")
+def test_a_screen_without_rviz_is_no_reason_to_end(tmp_path):
+    arguments = ("rviz:=true", f"store:={tmp_path / 'store'}", "autostart:=false", "web:=false")
+    process = launch(*arguments, DISPLAY=":0")
+    lines = read_until(process, "[forecast_node-4]: process started")
+    python_runs(process.pid)
+    os.killpg(process.pid, signal.SIGINT)
+    out, _ = process.communicate(timeout=PATIENCE_S)
+    assert "RViz is not opened: it is not installed" in "".join(lines)
+    assert process.returncode == 0, out
 
 
 def test_a_bag_ends_the_launch_when_asked_to(tmp_path):

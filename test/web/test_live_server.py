@@ -239,6 +239,19 @@ def test_the_page_shows_the_state_and_moves_with_it(served: Served, browser: Bro
 
 
 @needs_browser
+def test_two_texts_about_one_forecast_never_disagree(served: Served, browser: Browser) -> None:
+    put_scene(served.state)
+    page = browser.open(served.server.address)
+    page.wait_for("document.getElementById('trend').querySelectorAll('polyline').length === 2")
+    drawn = "trendDrawn = performance.now(); now.forecast.entropy = Math.log(2.5); show()"
+    texts = "[document.getElementById('sure').textContent, document.querySelector('#trend .value').textContent]"
+    sure, trend = page.eval(f"(() => {{ {drawn}; return {texts} }})()")
+    assert "2.5 equally likely places" in sure
+    assert trend == "2.5 places"
+    page.close()
+
+
+@needs_browser
 def test_the_slider_the_keys_and_the_pause_ask(served: Served, browser: Browser) -> None:
     put_scene(served.state)
     page = browser.open(served.server.address)
