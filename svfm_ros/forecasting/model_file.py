@@ -216,6 +216,19 @@ _FIXED: dict[str, tuple[int | str, ...]] = {
 }
 """Shape of every array; equal letters are equal numbers, none of them zero."""
 
+_POSITIVE = ("still", "ramp", "steady", "free.nu", "free.first")
+_COUNTS = ("habits.origin_walks", "habits.support", "residents.support")
+_SHARES: tuple[str, ...] = (
+    "residents.shares",
+    "residents.free",
+    "residents.base",
+    "habits.shares",
+    "habits.free",
+    "habits.base",
+)
+_SHARES += ("switches", "set_off", "free.set_off")
+_LEAST_STEP_S, _LONGEST_STEP_S = 0.01, 10.0
+_LARGEST_STEP = 100.0  # of the numbers of the step density
 _INTEGERS = {"walks.row", "walks.walk", "walks.start_ns", "walks.resident"}
 _ITEM_BYTES = {"F64": 8, "F32": 4, "I64": 8, "BOOL": 1}
 
@@ -257,32 +270,24 @@ def _check_values(arrays: Mapping[str, NDArray[np.generic]], about: Mapping[str,
             raise DataError(f"expected numbers up to {_LARGEST:g} in {path}, got others, NaN or infinity in {name}")
     grid, tables = arrays["grid"], arrays["tables"]
     rows, walks = len(arrays["walks.walk"]), len(about["names"])
+    pace = arrays["residents.pace"]
     fits = (
-        float(arrays["dt_s"][0]) > 0.0
+        _LEAST_STEP_S <= float(arrays["dt_s"][0]) <= _LONGEST_STEP_S
         and float(grid[2]) > 0.0
         and (int(grid[3]), int(grid[4])) == tables.shape[1:3]
         and min(tables.shape[1:3]) >= 2
         and _within(arrays["walks.row"], rows)
         and _within(arrays["walks.walk"], walks)
-        and bool((np.delete(arrays["steps"], [2, 3, 5, 6]) > 0.0).all())  # type: ignore[operator]
-        and _shares(tables[..., 7:])
-        and len(about["residents"]) == len(arrays["residents.pace"])
         and _within(arrays["walks.resident"], len(about["residents"]))
-        and bool((np.abs(arrays["residents.pace"][:, 0]) < 3.0).all())  # type: ignore[operator]
-        and bool((arrays["residents.pace"][:, 1] > 0.0).all())  # type: ignore[operator]
-        and _shares(arrays["residents.shares"])
-        and _shares(arrays["residents.base"])
-        and _shares(arrays["residents.free"])
-        and _shares(arrays["residents.pace"][:, 2])
-        and _shares(arrays["switches"])
-        and _shares(arrays["habits.shares"])
-        and _shares(arrays["habits.free"])
-        and bool((arrays["free.nu"] > 0.0).all())  # type: ignore[operator]
-        and bool((arrays["free.first"] > 0.0).all())  # type: ignore[operator]
-        and _shares(arrays["free.set_off"])
-        and bool((arrays["ramp"] > 0.0).all())  # type: ignore[operator]
-        and bool((arrays["steady"] > 0.0).all())  # type: ignore[operator]
-        and bool((tables[..., 2:5] >= 0.0).all())  # type: ignore[operator]
+        and len(about["residents"]) == len(pace)
+        and bool((np.abs(pace[:, 0]) < 3.0).all())  # type: ignore[operator]
+        and all(_positive(x) for x in (*(arrays[n] for n in _POSITIVE), np.delete(arrays["steps"], [2, 3, 5, 6])))
+        and bool((np.abs(arrays["steps"]) <= _LARGEST_STEP).all())  # type: ignore[operator]
+        and all(_shares(arrays[name]) for name in _SHARES)
+        and all(_shares(x) for x in (tables[..., 7:], pace[:, 2], arrays["habits.scalars"][0]))
+        and _positive(pace[:, 1])
+        and _positive(arrays["habits.scalars"][1])
+        and all(bool((x >= 0.0).all()) for x in (tables[..., 2:5], *(arrays[name] for name in _COUNTS)))  # type: ignore[operator]
     )
     if not fits:
         raise _not_whole(path)
@@ -290,6 +295,10 @@ def _check_values(arrays: Mapping[str, NDArray[np.generic]], about: Mapping[str,
 
 def _within(index: NDArray[np.generic], count: int) -> bool:
     return bool(index.min() >= 0 and index.max() < count)  # type: ignore[operator]
+
+
+def _positive(x: NDArray[np.generic]) -> bool:
+    return bool((x > 0.0).all())  # type: ignore[operator]
 
 
 def _shares(x: NDArray[np.generic]) -> bool:

@@ -53,6 +53,20 @@ def first_bytes_twice(header: dict[str, Any]) -> None:
     header["free.first"]["data_offsets"] = header["free.nu"]["data_offsets"]
 
 
+def values_with(name: str, value: float) -> Make:
+    """The good model with one array full of a number."""
+
+    def make(path: Path) -> None:
+        from safetensors.numpy import load_file, save
+
+        save_tiny(path)
+        data, arrays = path.read_bytes(), load_file(path)
+        about = json.loads(data[8 : 8 + int.from_bytes(data[:8], "little")])["__metadata__"]
+        path.write_bytes(save({**arrays, name: np.full_like(arrays[name], value)}, about))
+
+    return make
+
+
 def metrics_with(places: Any) -> Make:
     return about_with(metrics={"places": places})
 
@@ -128,6 +142,20 @@ MODEL_FILES: list[tuple[str, str | bytes | Make, str]] = [
             [{**CELL, "radius_m": 1e300}],
         )
     ),
+    *(
+        (f"{name} of {value:g}", values_with(name, value), NOT_WHOLE)
+        for name, value in (
+            ("dt_s", 1e-30),
+            ("dt_s", 1e5),
+            ("still", 0.0),
+            ("steps", -1e5),
+            ("habits.base", 1e3),
+            ("habits.scalars", -1.0),
+            ("habits.support", -1.0),
+            ("set_off", 2.0),
+        )
+    ),
+    ("a weight of NaN", values_with("free.w1", np.nan), "expected numbers up to"),
     ("claimed shapes", array_with("walks.xy", shape=[1 << 40, 2]), NOT_WHOLE),
     ("claimed shapes that agree", model_with(many_rows), NOT_WHOLE),
     ("shape of text", array_with("walks.xy", shape="big"), NOT_WHOLE),
@@ -224,6 +252,8 @@ RECORDINGS: list[tuple[str, str, str | bytes | Make, str]] = [
     ("npz of text", "a.npz", npz(ranges=np.full((3, 60), "far")), "expected"),
     ("npz with other lengths", "a.npz", npz(stamps_ns=np.arange(7)), "expected stamps"),
     ("npz of stamps of text", "a.npz", npz(stamps_ns=np.array(["a", "b", "c"])), "expected"),
+    ("npz of stamps of NaN", "a.npz", npz(stamps_ns=np.full(3, np.nan)), "expected stamps in nanoseconds"),
+    ("npz of stamps of 10^300", "a.npz", npz(stamps_ns=np.full(3, 1e300)), "expected stamps in nanoseconds"),
     ("npz with an angle of text", "a.npz", npz(angle_min="left"), "expected"),
     ("npz with many angles", "a.npz", npz(angle_min=np.zeros(9)), "expected"),
     ("zip bomb", "a.npz", zip_bomb(), "expected at most .* bytes when unpacked"),
