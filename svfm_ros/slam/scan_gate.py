@@ -26,7 +26,8 @@ _NEW_SHAPE_SCANS = 5  # so many in a row with another shape are accepted
 _ANY_SHAPE_SCANS = 20  # with so many more scans that differ than scans that do not, the sensor has no fixed shape
 _BREAK_S = 10.0  # after a longer pause or step of the clock the sensor may be elsewhere
 _BACK_S = 1.0  # and after a longer step back: a recording may have begun again
-_DEFAULT_PERIOD_S = 0.1
+_DEFAULT_PERIOD_S = 1.0  # while no stamp has told the period: as between scans of logs that were thinned
+_COARSE_SCANS = 3  # after so many scans with one stamp, the next advance belongs to all of them
 _PERIODS = 15  # intervals that the usual one is the median of
 _FAULTY_SCANS = 20  # after a stamp that went back, so many further ones are suspect
 _SUSPECT_PERIODS = 10.0  # a suspect interval that is longer than this many usual ones is replaced by a usual one
@@ -41,6 +42,7 @@ class ScanGate:
         self._last_ranges: NDArray[np.float32] | None = None
         self._periods_s: deque[float] = deque(maxlen=_PERIODS)
         self._suspect = 0
+        self._repeats = 0  # scans in a row with the stamp of the one before
         self._beams = 0
         self._shape: _Shape | None = None
         self._other: _Shape | None = None  # of the last scan, if it had another shape than those before
@@ -80,6 +82,9 @@ class ScanGate:
             return 0, ""
         measured_s = (stamp_ns - self._last_ns) / NS_PER_S
         usual_s = float(np.median(self._periods_s)) if self._periods_s else _DEFAULT_PERIOD_S
+        repeats, self._repeats = self._repeats, self._repeats + 1 if measured_s == 0.0 else 0
+        if measured_s > 0.0 and repeats >= _COARSE_SCANS:
+            return self._coarse_interval(measured_s / (repeats + 1), usual_s)
         self._suspect = max(0, self._suspect - 1)
         self.stepped = measured_s < -_BACK_S or measured_s > max(_BREAK_S, _SUSPECT_PERIODS * usual_s)
         if measured_s > 0.0 and not (self._suspect and measured_s > _SUSPECT_PERIODS * usual_s):
@@ -91,6 +96,14 @@ class ScanGate:
         self._counters["clock_steps"] += 1
         self._suspect = _FAULTY_SCANS
         return round(usual_s * NS_PER_S), f"the clock stepped by {measured_s:.3f} s: scans are taken in their order"
+
+    def _coarse_interval(self, mean_s: float, usual_s: float) -> tuple[int, str]:
+        """The mean interval since the stamp last advanced; the usual one where that is too long to be true."""
+        if mean_s <= _LONG_GAP_S:
+            self._periods_s.append(mean_s)
+            return round(mean_s * NS_PER_S), ""
+        self._counters["clock_steps"] += 1
+        return round(usual_s * NS_PER_S), "the stamp advances too seldom: scans are taken in their order"
 
     def _find_fault(self, scan: Scan) -> tuple[str, str]:
         ranges = np.asarray(scan.ranges)

@@ -148,6 +148,8 @@ CLOCKS = {
     "a second back, twice": (STAMPS_NS - 10**9 * LATER - 10**9 * (np.arange(len(SCANS)) >= 30), "clock_steps"),
     "permuted": (permuted(), "clock_steps"),
     "constant": (np.full(len(SCANS), 10**9), "stamps_repeated"),
+    "whole tens of seconds": (10**10 * (np.arange(len(SCANS)) // 15), "stamps_repeated"),
+    "hours on after twenty scans": (10**13 * LATER, "stamps_repeated"),
     "random": (np.random.default_rng(0).integers(-(10**18), 10**18, len(SCANS)), "clock_steps"),
 }
 
@@ -162,6 +164,24 @@ def test_whatever_the_clock_does_scans_are_placed_in_their_order(what: str) -> N
     assert len(slam.trajectory()) == len(SCANS)
     assert absolute_error(slam.trajectory().poses, WAY).worst_m < 0.05
     assert counter == "gaps" or any("in their order" in u.reason for u in updates)
+
+
+@pytest.mark.parametrize("stamp_every_s", [0.0, 1e4])
+def test_a_thinned_log_without_usable_stamps_is_tracked(stamp_every_s: float) -> None:
+    """A scan every 0.8 m, stamps all alike or rounded to 10,000 s: the steps are taken to be those of a second."""
+    slam = Slam()
+    for k, scan in enumerate(SCANS[::8]):
+        slam.add_scan(replace(scan, stamp_ns=round(1e9 * stamp_every_s * (k // 4))))
+    slam.finish()
+    assert absolute_error(slam.trajectory().poses, WAY[::8]).worst_m < 0.05
+
+
+def test_stamps_in_whole_seconds_give_the_mean_interval() -> None:
+    gate, elapsed_ns = ScanGate(Counter()), []
+    for k in range(41):
+        gate.passed(replace(SCANS[0], stamp_ns=10**9 * (k // 10)))
+        elapsed_ns.append(gate.elapsed_ns)
+    assert np.diff(elapsed_ns[10:]) == pytest.approx(0.1e9)  # before, nothing tells the interval
 
 
 @settings(max_examples=60, deadline=None)
