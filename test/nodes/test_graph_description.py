@@ -138,6 +138,16 @@ def test_stores_are_in_the_state_folder_of_the_user(monkeypatch, tmp_path):
     assert parameters(make_plan({"model": "/models/m.pt"}), "forecast_node")["model_folder"] == "/models"
 
 
+def test_a_model_that_is_yet_to_be_made_is_read_by_nobody_and_said_to_be_new(tmp_path):
+    new, made = tmp_path / "new.pt", tmp_path / "made.pt"
+    made.write_bytes(b"PK")
+    plan = make_plan({"model": str(new)})
+    assert "model" not in parameters(plan, "forecast_node")
+    assert parameters(plan, "trainer_node")["model"] == str(new)
+    assert f"{new} does not exist yet: it is written when there are walks" in plan.notes
+    assert parameters(make_plan({"model": str(made)}), "forecast_node")["model"] == str(made)
+
+
 def test_messages_stay_on_this_machine_unless_asked_for(monkeypatch):
     for name in NETWORK_VARIABLES:
         monkeypatch.delenv(name, raising=False)

@@ -146,6 +146,11 @@ def make_plan(texts: Mapping[str, str]) -> GraphPlan:
         notes=(
             *([f"live page: {page.address}"] if page else []),
             *([f"walks, map and model are kept in {values['store']}"] if values["store"] else []),
+            *(
+                [f"{values['model']} does not exist yet: it is written when there are walks"]
+                if _is_new_model(values)
+                else []
+            ),
             network,
         ),
     )
@@ -225,6 +230,8 @@ def _node(name: str, values: Mapping[str, Any], frames: Mapping[str, str], sim_t
     remappings = (*scan, *_clock_of(values, sim_time))
     if name == "forecast_node" and (folder := _model_folder(values)):
         parameters["model_folder"] = folder
+    if name == "forecast_node" and _is_new_model(values):
+        del parameters["model"]  # nothing to read: the trainer announces it
     return NodePlan(name, parameters, remappings)
 
 
@@ -274,6 +281,12 @@ def _can_be_replaced(model: Path) -> bool:
     except OSError as error:
         raise UsageError(f"model: cannot read {model}: {error.strerror}") from error
     return head.startswith(b"PK") or head[8:] == b"{" or not head or previous_of(model).exists()
+
+
+def _is_new_model(values: Mapping[str, Any]) -> bool:
+    """Whether the model that was named has yet to be made."""
+    path = Path(values["model"]) if values["model"] else None
+    return path is not None and not path.exists() and not previous_of(path).exists()
 
 
 def _model_folder(values: Mapping[str, Any]) -> str:
