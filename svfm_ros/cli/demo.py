@@ -19,9 +19,17 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from svfm_ros.atomic_files import check_output_folder, make_folder
-from svfm_ros.cli.output import add_json_argument, exit_code, open_in_browser, print_json, report, seed
+from svfm_ros.cli.output import (
+    add_json_argument,
+    exit_code,
+    open_in_browser,
+    positive,
+    print_json,
+    report,
+    seed,
+)
 from svfm_ros.config.node_config import WebNodeConfig
-from svfm_ros.errors import DataError
+from svfm_ros.errors import DataError, UsageError
 from svfm_ros.progress import progress
 from svfm_ros.targets import Check
 from svfm_ros.web.page_address import free_port, page_address
@@ -40,13 +48,18 @@ _DWELL_S = 3.0  # a walk ends after so much rest
 _INBOX = 5000  # scans; a fast replay must not drop any
 _TRAINING = {"min_walks": 12, "min_new_walks": 24}
 _FRAME_S = 0.33  # of the film
+_STORE = "store"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Options of ``svfm demo``."""
     parser.add_argument("--out", type=Path, default=Path("out/demo"), metavar="DIR", help="where to put what it makes")
-    parser.add_argument("--rate", type=float, default=8.0, help="times faster than real time while learning (8)")
-    parser.add_argument("--repeats", type=int, default=5, help="walks from the couch to each place by day (5)")
+    parser.add_argument(
+        "--rate", type=positive(float, 100.0), default=8.0, help="times faster than real time while learning (8)"
+    )
+    parser.add_argument(
+        "--repeats", type=positive(int, 100), default=5, help="walks from the couch to each place by day (5)"
+    )
     parser.add_argument("--seed", type=seed, default=0, help="another seed, other walks (0)")
     parser.add_argument("--figures", action="store_true", help="also print the figures with their targets")
     add_json_argument(parser)
@@ -62,6 +75,7 @@ def run(args: argparse.Namespace) -> int:
     os.environ.setdefault("ROS_DOMAIN_ID", str(random.SystemRandom().randint(1, 101)))
     began_s = time.monotonic()
     check_output_folder(args.out, _ROOM_BYTES)
+    _refuse_foreign(args.out)
     make_folder(args.out)
     port = free_port(WebNodeConfig().host, WebNodeConfig().port)
     address = page_address(WebNodeConfig().host, port, "")
@@ -87,6 +101,15 @@ def run(args: argparse.Namespace) -> int:
     else:
         _conclude(checks, walks, shown, made, took_s, args.figures)
     return exit_code(checks)
+
+
+def _refuse_foreign(out: Path) -> None:
+    """Refuse a folder with recordings or walks that no earlier demo has made, because they would be replaced."""
+    from svfm_ros.sim.demo_days import PARTS
+
+    taken = [name for name in (_STORE, *PARTS) if (out / name).exists()]
+    if taken and not (out / "web_node.log").exists():  # a demo begins with it
+        raise UsageError(f"{out / taken[0]} is not from an earlier demo: expected another folder after --out")
 
 
 def _story(listener: "GraphListener", args: argparse.Namespace) -> "DemoWalks":
@@ -165,7 +188,7 @@ def _nodes(out: Path) -> dict[str, dict[str, Any]]:
 
     from svfm_ros.sim.demo_days import NIGHT_H
 
-    store, places = out / "store", out / "places.yaml"
+    store, places = out / _STORE, out / "places.yaml"
     shutil.rmtree(store, ignore_errors=True)
     return {
         "slam_node": {"store": store, "recorder.dwell_time_s": _DWELL_S, "inbox": _INBOX},
@@ -196,6 +219,8 @@ def _replay(
                 look()
 
             _wait(lambda: player.poll() is not None, alive, listener, show, before)
+        if player.returncode:
+            raise DataError(f"the replay of {walks.bags[name]} ended with code {player.returncode}")
         quiet = _Quiet(listener)
         _wait(lambda: len(listener.received.poses) - before >= total or quiet.for_s() > 2.0, alive, listener)
     finally:
@@ -293,10 +318,10 @@ def _write_results(
         "night": "from the couch, what if it were night",
         "under_way": "by day, on the way to the kitchen",
     }
-    forecaster = open_forecaster(out / "store" / "model.pt", ForecastConfig(), None, grid)
+    forecaster = open_forecaster(out / _STORE / "model.pt", ForecastConfig(), None, grid)
     for name, forecast in shown.items():
         draw_forecasts(out / f"forecast_{name}.png", grid, [forecast], forecaster.places, [titles[name]])
-    page = render(gather(forecaster, read_walks(out / "store", None).walks, grid))
+    page = render(gather(forecaster, read_walks(out / _STORE, None).walks, grid))
     (out / "report.html").write_text(page, encoding="utf-8")
     return [out / "report.html", _write_film(out, grid, forecaster.places, listener, walks)]
 

@@ -18,7 +18,7 @@ from svfm_ros.errors import UsageError, printable
 from svfm_ros.targets import Check
 
 __all__ = ["Check", "add_json_argument", "exit_code", "print_json", "print_refused", "print_table", "report", "shown"]
-__all__ += ["check_picture", "open_in_browser", "say", "seed"]
+__all__ += ["check_picture", "open_in_browser", "positive", "say", "seed"]
 
 _LARGEST_SEED = 2**31 - 1
 _LONGEST_CELL = 300  # letters; names come from files
@@ -35,6 +35,19 @@ def seed(text: str) -> int:
     if not 0 <= value <= _LARGEST_SEED:
         raise argparse.ArgumentTypeError(f"expected a whole number from 0 to {_LARGEST_SEED}, got {text}")
     return value
+
+
+def positive(kind: type, most: float = 1e6) -> Any:
+    """A reader of numbers above 0 on the command line: ``int`` or ``float``."""
+
+    def read(text: str) -> Any:
+        value = kind(text)
+        if not 0 < value <= most:
+            raise argparse.ArgumentTypeError(f"expected a number above 0 and up to {most:g}, got {text}")
+        return value
+
+    read.__name__ = "number"
+    return read
 
 
 def open_in_browser(address: str) -> None:

@@ -26,7 +26,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from svfm_ros.atomic_files import check_output, check_output_folder, make_folder, writing
-from svfm_ros.cli.output import add_json_argument, print_json, print_table, seed
+from svfm_ros.cli.output import add_json_argument, positive, print_json, print_table, seed
 from svfm_ros.errors import UsageError
 from svfm_ros.progress import progress
 
@@ -90,7 +90,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     sensor.add_argument("--imu", action="store_true", help="record an IMU of the MPU-6050 class: /imu")
     sensor.add_argument("--odometry", action="store_true", help="record dead reckoning: /odom")
     sensor.add_argument(
-        "--turn-rate", type=_positive(float), metavar="R", help="turns on the spot, rad/s on average (1.2)"
+        "--turn-rate", type=positive(float), metavar="R", help="turns on the spot, rad/s on average (1.2)"
     )
     sensor.add_argument(
         "--worse-lidar",
@@ -109,30 +109,30 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def _add_walk_arguments(group: Any) -> None:
     kind = group.add_mutually_exclusive_group()
     kind.add_argument("--protocol", action="store_true", help="the paper's walks from the couch (the default)")
-    kind.add_argument("--walks", type=_positive(int), metavar="N", help="N walks from the couch at any hour")
+    kind.add_argument("--walks", type=positive(int), metavar="N", help="N walks from the couch at any hour")
     kind.add_argument(
-        "--days", type=_positive(float, _MOST_DAYS), metavar="D", help="D days of living: walk, stay, walk on"
+        "--days", type=positive(float, _MOST_DAYS), metavar="D", help="D days of living: walk, stay, walk on"
     )
-    kind.add_argument("--minutes", type=_positive(float, _MOST_DAYS * 1440), metavar="M", help="M minutes of living")
-    group.add_argument("--repeats", type=_positive(int), default=10, metavar="N", help="walks per target (10)")
+    kind.add_argument("--minutes", type=positive(float, _MOST_DAYS * 1440), metavar="M", help="M minutes of living")
+    group.add_argument("--repeats", type=positive(int), default=10, metavar="N", help="walks per target (10)")
     group.add_argument("--profile", choices=("paper", "routine", "wandering"), help="where people go by the hour")
     group.add_argument(
         "--resident", type=int, metavar="SEED", help="draw a person: pace, route, side, hours, habits, pauses"
     )
     group.add_argument("--weekend", action="store_true", help="a resident with other habits at the weekend")
     group.add_argument(
-        "--change-day", type=_positive(int), metavar="N", help="a resident with a new routine N days after the first"
+        "--change-day", type=positive(int), metavar="N", help="a resident with a new routine N days after the first"
     )
-    group.add_argument("--dwell", type=_positive(float), metavar="S", help="median stay at a place, seconds")
+    group.add_argument("--dwell", type=positive(float), metavar="S", help="median stay at a place, seconds")
     group.add_argument("--start-hour", type=_hour, default=8.0, metavar="H", help="hour at which living begins (8)")
     group.add_argument("--seed", type=seed, default=0, help="another seed, other walks (0)")
 
 
 def _add_household_arguments(group: Any) -> None:
     for name in ("people", "pets", "clutter", "windows", "mirrors"):
-        group.add_argument(f"--{name}", type=_positive(int), metavar="N", help=_HOUSEHOLD[name])
+        group.add_argument(f"--{name}", type=positive(int), metavar="N", help=_HOUSEHOLD[name])
     group.add_argument("--doors", action="store_true", help=_HOUSEHOLD["doors"])
-    group.add_argument("--furniture", type=_positive(float), metavar="M", help=_HOUSEHOLD["furniture"])
+    group.add_argument("--furniture", type=positive(float), metavar="M", help=_HOUSEHOLD["furniture"])
 
 
 def _add_output_arguments(group: Any) -> None:
@@ -155,17 +155,6 @@ def _hour(text: str) -> float:
     if not 0.0 <= value < 24.0:
         raise argparse.ArgumentTypeError(f"expected an hour of the day, from 0 to 24, got {text}")
     return value
-
-
-def _positive(kind: type, most: float = 1e6) -> Any:
-    def read(text: str) -> Any:
-        value = kind(text)
-        if not 0 < value <= most:
-            raise argparse.ArgumentTypeError(f"expected a number above 0 and up to {most:g}, got {text}")
-        return value
-
-    read.__name__ = "number"
-    return read
 
 
 def run(args: argparse.Namespace) -> int:

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from svfm_ros.sim.wearer_motion import Motion
     from svfm_ros.types import Places
 
-__all__ = ["DAY_H", "NIGHT_H", "DemoWalks", "make_walks"]
+__all__ = ["DAY_H", "NIGHT_H", "PARTS", "DemoWalks", "make_walks"]
 
 DAY_H, NIGHT_H = 10.0, 23.0
 _NIGHT = {"landing": 0.9, "kitchen": 0.1}
@@ -26,6 +26,8 @@ _NIGHT_PER_REPEAT = 2.5
 _EVERY_S = 13.0
 _HOUR_NS = 3600 * 1_000_000_000
 _SHIFTS_H = {"day": 0.0, "night": NIGHT_H - DAY_H, "live": 24.0, "back": 26.0, "live_night": 24.0 + NIGHT_H - DAY_H}
+PARTS = tuple(_SHIFTS_H)
+"""Names of the bags."""
 
 
 @dataclass(frozen=True, slots=True)

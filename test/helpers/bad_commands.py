@@ -166,6 +166,22 @@ ARGUMENTS = [
         for value in ("-1", "99999999999999999999999")
     ),
     Case("demo seed", "demo --out {here}/d --seed -1", "--seed: expected"),
+    *(
+        Case(f"demo {option}", f"demo --out {{here}}/d {option}", "expected a number above 0|invalid number")
+        for option in (
+            "--rate 0",
+            "--rate nan",
+            "--rate 1e9",
+            "--rate x",
+            "--repeats 0",
+            "--repeats -3",
+            "--repeats 1.5",
+        )
+    ),
+    *(
+        Case(f"demo over a folder called {name}", "demo --out {here}", "not from an earlier demo", {name: Path.mkdir})
+        for name in ("store", "day")
+    ),
     zone("Mars/Olympus", "--time-zone: expected an IANA time zone|expected an IANA time zone"),
     zone("../../etc/passwd", "expected an IANA time zone"),
     zone("/etc/localtime", "expected an IANA time zone"),
