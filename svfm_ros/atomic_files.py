@@ -61,6 +61,7 @@ def _keep_previous(path: Path) -> None:
         link = path.parent / f"{_part_prefix(path)}{uuid.uuid4().hex}{_PART_SUFFIX}"
         os.link(path, link)
         os.replace(link, previous_of(path))
+        remove(link)  # where both are one file already, replacing does nothing
 
 
 def _check_replaceable(path: Path) -> None:

@@ -58,6 +58,17 @@ def test_the_file_before_is_kept_and_stays_when_the_next_cannot_be_written(
     assert {p.name for p in tmp_path.iterdir()} == {"a.b", "a.before.b"}
 
 
+def test_a_writer_that_was_killed_between_its_names_leaves_nothing_to_the_next(tmp_path: Path) -> None:
+    """Then the file and the one before it are one file with two names, which rename() leaves as they are."""
+    path = tmp_path / "a.b"
+    atomic_files.write_whole(path, b"one")
+    os.link(path, atomic_files.previous_of(path))
+    atomic_files.write_whole(path, b"two", keeps_previous=True)
+    assert path.read_bytes() == b"two"
+    assert atomic_files.previous_of(path).read_bytes() == b"one"
+    assert {p.name for p in tmp_path.iterdir()} == {"a.b", "a.before.b"}
+
+
 def _no_room(*_: object) -> int:
     raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 

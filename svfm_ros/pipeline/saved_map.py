@@ -3,12 +3,14 @@
 Taking the state between two scans is quick; a thread writes it. The file is replaced in one step and always complete.
 """
 
+import fcntl
 import math
 import time
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
+from typing import IO
 
 from svfm_ros.atomic_files import previous_of
 from svfm_ros.errors import DataError, UsageError
@@ -52,10 +54,12 @@ class MapMemory:
 
     The map in the house frame has one permanent file. A map in a frame of its own has another file, which is deleted at
     the end of the session and only read again shortly after a crash, unless the map was moved to the house meanwhile.
+    One node at a time keeps its map there.
     """
 
     def __init__(self, path: Path | None, period_s: float, on_error: Callable[[Exception], None]) -> None:
         self._path = path if period_s > 0.0 else None
+        self._claim = None if self._path is None else _claim(self._path)
         self._period_s = period_s
         self._next_s = self._next_if_grown_s = 0.0
         self._keyframes = 0  # when it was written last
@@ -102,6 +106,8 @@ class MapMemory:
         if self._path is not None:
             _session(self._path).unlink(missing_ok=True)
             previous_of(_session(self._path)).unlink(missing_ok=True)
+        if self._claim is not None:
+            self._claim.close()
 
     @staticmethod
     def _write(job: tuple[Path, SlamState]) -> None:
@@ -111,6 +117,22 @@ class MapMemory:
                 write_state(state, path, keeps_previous=True)
             except OSError as error:
                 raise DataError(f"cannot save the map in {path}: {error.strerror}") from error
+
+
+def _claim(path: Path) -> IO[bytes] | None:
+    """An open file that keeps other nodes from writing the same map, until it is closed or its process has ended."""
+    try:
+        file = path.with_name(f".{path.name}.lock").open("wb")
+    except OSError:  # a folder that cannot be written to: its maker and the first write say so
+        return None
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError as error:
+        file.close()
+        raise UsageError(
+            f"another slam_node keeps its map in {path}: stop it, or give this one a namespace or a store of its own"
+        ) from error
+    return file
 
 
 def _session(path: Path) -> Path:

@@ -1,12 +1,15 @@
 """What nodes say about themselves."""
 
 import math
+import types
 
 import pytest
+import rclpy
 from diagnostic_msgs.msg import DiagnosticArray
 from hypothesis import given
 from hypothesis import strategies as st
 
+from svfm_ros.nodes.runtime import diagnostics
 from svfm_ros.nodes.runtime.diagnostics import (
     ERROR,
     OK,
@@ -77,3 +80,20 @@ def test_health_is_published(listener):
     (status,) = got.wait(1)[0].status
     assert (status.level, status.name, status.message) == (b"\x01", "listener: slam", "no scan for 3 s")
     assert {v.key: v.value for v in status.values} == {"rate_hz": "9.877", "drops": "3"}
+
+
+@pytest.mark.ros
+def test_two_nodes_of_one_name_say_so(listener, monkeypatch):
+    monkeypatch.setattr(diagnostics, "_TWIN_S", 0.0)
+    twin = rclpy.create_node("listener", context=listener.node.context)
+    other = rclpy.create_node("listener", namespace="anna", context=listener.node.context)
+    messages = []
+    states = Diagnostics(listener.node, "slam", lambda: Health(OK, "running"))
+    states._publisher = types.SimpleNamespace(publish=messages.append)
+    states.publish()
+    assert messages[-1].status[0].message == ("another listener has the same name: stop one, or give each a namespace")
+    assert messages[-1].status[0].level == b"\x01"
+    twin.destroy_node()
+    while messages[-1].status[0].message != "running":
+        states.publish()
+    other.destroy_node()

@@ -93,6 +93,7 @@ def test_where_the_newest_file_is_damaged_the_one_before_it_is_used(tmp_path):
     for _ in range(2):
         memory._write((path, tracking.engine.state()))
     path.write_bytes(path.read_bytes()[:-7])
+    memory._claim.close()  # as the system does for a process that was killed
     kept = memory_of(path)[0].read()
     assert len(kept.state) == 1
     assert "put aside as map.unusable, and the one before it is used" in kept.problem
@@ -114,11 +115,12 @@ def test_a_map_of_its_own_lasts_as_long_as_its_session(tmp_path):
     memory.keep(tracking.engine, in_house_frame=False)
     while not (tmp_path / "map.session").exists():
         time.sleep(0.01)
+    memory._claim.close()  # as the system does for a process that was killed
     killed, _ = memory_of(path)
     assert not killed.read().in_house_frame
     assert len(killed.read().state) == 1
     memory.close(tracking.engine, in_house_frame=False)
-    assert [p.name for p in tmp_path.iterdir()] == ["map.state"]
+    assert [p.name for p in tmp_path.iterdir() if p.suffix != ".lock"] == ["map.state"]
     assert path.read_bytes() == b"the house"
     assert not complaints
 
@@ -140,3 +142,13 @@ def test_where_it_is_kept(tmp_path):
         state_path(str(tmp_path / "nowhere" / "x"), "", "")
     never, _ = memory_of(tmp_path / "map.state", period_s=0.0)
     assert not never.is_kept
+
+
+def test_two_nodes_never_write_the_same_map(tmp_path):
+    path = tmp_path / "map.state"
+    first, _ = memory_of(path)
+    with pytest.raises(UsageError, match="another slam_node keeps its map in"):
+        memory_of(path)
+    memory_of(tmp_path / "anna.map.state")  # another wearable in the same store
+    first.close(Tracking(CONFIG, Engines(CONFIG.slam)).engine, in_house_frame=True)
+    memory_of(path)

@@ -4,7 +4,7 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -21,6 +21,8 @@ _LEVELS = (DiagnosticStatus.OK, DiagnosticStatus.WARN, DiagnosticStatus.ERROR)
 _PERIOD_S = 1.0
 _FIRST_S = 0.2
 _MOST_DURATIONS = 1000
+_ADVICE = "stop one, or give each a namespace"
+_TWIN_S = 30.0  # a node that was killed is seen for 20 s more
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,13 +43,15 @@ def worst(*conditions: tuple[bool, int, str]) -> tuple[int, str]:
 class Diagnostics:
     """Publishes ``health()`` once a second by the steady clock, also while simulated time stands still.
 
-    Made in a node's ``activate``: a node that is not active publishes nothing.
+    Made in a node's ``activate``: a node that is not active publishes nothing. Two nodes of one name hear and answer
+    each other's messages, so that is a warning.
     """
 
     def __init__(self, node: Node, subject: str, health: Callable[[], Health]) -> None:
         self._node = node
         self._name = f"{node.get_fully_qualified_name().lstrip('/')}: {subject}"
         self._health = health
+        self._alone_s = time.monotonic()  # when this was last the only node of its name
         self._publisher = node.create_publisher(DiagnosticArray, "/diagnostics", 10)
         self._timer = node.create_timer(_FIRST_S, self._tick, clock=Clock(clock_type=ClockType.STEADY_TIME))
 
@@ -59,12 +63,22 @@ class Diagnostics:
     def publish(self) -> None:
         """Publish the state now."""
         health = self._health()
+        if health.level < WARN and self._has_twin():
+            health = replace(health, level=WARN, reason=f"another {self._node.get_name()} has the same name: {_ADVICE}")
         status = DiagnosticStatus(level=_LEVELS[health.level], name=self._name, message=health.reason)
         status.hardware_id = self._node.get_namespace().strip("/")
         status.values = [KeyValue(key=k, value=_plain(v)) for k, v in health.figures.items()]
         message = DiagnosticArray(status=[status])
         message.header.stamp = self._node.get_clock().now().to_msg()
         self._publisher.publish(message)
+
+    def _has_twin(self) -> bool:
+        """Whether another node has had this name and namespace for longer than one that was killed is seen."""
+        own = (self._node.get_name(), self._node.get_namespace())
+        now_s = time.monotonic()
+        if self._node.get_node_names_and_namespaces().count(own) < 2:
+            self._alone_s = now_s
+        return now_s - self._alone_s > _TWIN_S
 
 
 def _plain(value: Any) -> str:
