@@ -98,7 +98,7 @@ def warm_up(config: SlamNodeConfig) -> None:
     small = replace(config.slam, local_keyframes=8, submap_keyframes=8, loop_every=2)  # a few steps make a loop
     slam = Slam(small)
     scans = list(_rounds_of_a_room())
-    for scan in [*scans, _cluttered(scans[-1])]:
+    for scan in [*scans, _cluttered(scans[-1]), _later(scans[-1])]:
         slam.add_scan(scan)
     slam.finish()
     grid = MapDrawer(config.raster).draw(slam.keyframes())
@@ -138,6 +138,11 @@ def _cluttered(scan: Scan) -> Scan:
     ranges = scan.ranges.copy()
     ranges[np.arange(len(ranges)) % 3 > 0] *= np.float32(0.6)
     return replace(scan, stamp_ns=scan.stamp_ns + 100_000_000, ranges=ranges)
+
+
+def _later(scan: Scan) -> Scan:
+    """The same sweep after a rest: the sensor is looked for around its last pose."""
+    return replace(scan, stamp_ns=scan.stamp_ns + 60_000_000_000)
 
 
 def _to_pillar(at: NDArray[np.float64], along: NDArray[np.float64]) -> NDArray[np.float64]:

@@ -14,10 +14,11 @@ from numpy.typing import NDArray
 from svfm_ros.clock import NS_PER_S
 from svfm_ros.config.slam_config import SlamConfig
 from svfm_ros.slam.keyframes import grown
-from svfm_ros.slam.loops.relocalise import Relocaliser
+from svfm_ros.slam.loops.relocalise import RESTED_M, Relocaliser, find_pose_near
+from svfm_ros.slam.matching.keyframe_group import KeyframeGroup
 from svfm_ros.slam.matching.local_map import local_map_from_grid
 from svfm_ros.slam.motion_model import MotionSource
-from svfm_ros.slam.preprocess import cloud_from_scan
+from svfm_ros.slam.preprocess import Cloud, cloud_from_scan
 from svfm_ros.slam.scan_gate import ScanGate
 from svfm_ros.slam.slam import odometry_only
 from svfm_ros.slam.tracker import Tracker
@@ -75,6 +76,8 @@ class Localiser:
         is_tracked = step.match is not None and self._odometry.walked_m >= before_m
         moved = self._T_own_base.inverse() @ self._odometry.T_own_base if is_tracked else None
         hint = MotionHint(moved) if moved else self._hint(scan, motion)
+        if self._gate.stepped and hint is None:
+            return self._continue_after_break(scan, cloud, step, note)
         tracked = self._tracker.track(cloud, self._target, self._pose, gap_s, hint)
         if not self._tracker.is_lost(tracked, self._gate.stepped):
             self._tracker.accept(tracked.match, self._pose, gap_s)
@@ -110,6 +113,16 @@ class Localiser:
 
     def finish(self) -> None:
         """Nothing to do; the same interface as ``Slam``."""
+
+    def _continue_after_break(self, scan: Scan, cloud: Cloud, step: SlamUpdate, note: str) -> SlamUpdate:
+        """After a long pause the wearer may face any way: search near the last pose, then the whole map."""
+        found = find_pose_near(KeyframeGroup.of_scan(cloud), self._target, self._pose, RESTED_M)
+        if found is not None and found.is_accepted:
+            self._start_at(found.match, scan)
+            return self._update(scan, found.match, note)
+        self.counters["pose_lost"] += 1
+        self._known = False
+        return self._relocalise(scan, step)
 
     def _propagate(
         self, scan: Scan, step: SlamUpdate, match: MatchResult, moved: Pose2 | None, gap_s: float

@@ -25,10 +25,10 @@ from svfm_ros.slam.keyframes import (
     relocalisation_constraint,
 )
 from svfm_ros.slam.loops.loop_candidates import LoopQuery
-from svfm_ros.slam.loops.relocalise import LastPose, Relocaliser
+from svfm_ros.slam.loops.relocalise import RESTED_M, LastPose, Relocaliser, find_pose_near
 from svfm_ros.slam.loops.submap import Submaps, SubmapSpan
 from svfm_ros.slam.matching.keyframe_group import KeyframeGroup
-from svfm_ros.slam.matching.local_map import LocalMap, build_local_map, build_whole_map
+from svfm_ros.slam.matching.local_map import WHOLE_DEPTH, LocalMap, build_local_map, build_whole_map
 from svfm_ros.slam.matching.pose_covariance import is_break, step_information, turned, worst_variances
 from svfm_ros.slam.motion_model import MotionSource
 from svfm_ros.slam.preprocess import Cloud, cloud_from_scan
@@ -137,6 +137,8 @@ class Slam:
             return self._begin(scan, cloud, note)
         previous, gap_s = self.pose, (self._gate.elapsed_ns - self._tracked_ns) / NS_PER_S
         hint = motion.between(self._history.last_ns, scan.stamp_ns) if motion is not None else None
+        if self._gate.stepped and hint is None:
+            return self._continue_after_break(scan, cloud, note, correction)
         tracked = self._tracker.track(
             cloud, self._local, previous, gap_s, hint, lambda twist: cloud_from_scan(scan, twist, self.config)
         )
@@ -281,6 +283,23 @@ class Slam:
         self._local = build_local_map(
             self._keyframes.pool, poses, self._near, poses[k], _LOCAL_REACH_M, self._near[-_FREE_KEYFRAMES:]
         )
+
+    def _continue_after_break(self, scan: Scan, cloud: Cloud, note: str, correction: Correction | None) -> SlamUpdate:
+        """After a long pause the wearer may face any way: search all headings near the last pose.
+
+        A window of headings around the last one would hold a similar view, but not the true one.
+        """
+        poses, near = self._keyframes.poses, self._near
+        target = build_local_map(
+            self._keyframes.pool, poses, near, poses[self._reference], _LOCAL_REACH_M, near, WHOLE_DEPTH
+        )
+        found = find_pose_near(KeyframeGroup.of_scan(cloud), target, self.pose, RESTED_M)
+        if found is None or not found.is_accepted:
+            self.counters["lost"] += 1
+            return self._begin_chain(scan, cloud, "elsewhere after a break of the recording", correction)
+        self._tracker.restart()
+        is_keyframe = self._place(scan, cloud, found.match)
+        return self._update(scan, found.match, note, correction, is_keyframe)
 
     def _handle_loss(
         self, scan: Scan, cloud: Cloud, match: MatchResult, gap_s: float, correction: Correction | None

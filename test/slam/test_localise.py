@@ -125,6 +125,20 @@ def test_a_kidnapped_sensor_is_found_again(flat: OccupancyGrid) -> None:
     assert len(wrong) < 20  # it may take a few steps to notice
 
 
+def test_who_wakes_facing_another_way_is_placed_at_once(flat: OccupancyGrid) -> None:
+    localiser = Localiser(flat)
+    for scan in scans_along(FLAT, TOUR):
+        localiser.add_scan(scan)
+    for turned_rad in (np.pi, 2.2, -0.4):
+        woken = TOUR[-1] + np.array([0.3, -0.2, turned_rad])
+        rested_ns = int(localiser.trajectory().stamps_ns[-1]) + 600_000_000_000
+        update = localiser.add_scan(scan_at(FLAT, woken, rested_ns))
+        assert update.match is not None
+        metres, degrees = off(update, woken)
+        assert metres < 0.05
+        assert degrees < 1.0
+
+
 def test_bad_scans_are_counted_and_change_nothing(flat: OccupancyGrid) -> None:
     localiser = Localiser(flat)
     scans = scans_along(FLAT, TOUR)

@@ -21,12 +21,15 @@ from svfm_ros.slam.matching.local_map import LocalMap
 from svfm_ros.slam.matching.pose_covariance import worst_variances
 from svfm_ros.slam.matching.scan_matcher import Guess, refine, with_ambiguity
 from svfm_ros.slam.motion_model import MotionSource
+from svfm_ros.slam.preprocess import Cloud
 from svfm_ros.types import MatchResult, Pose2, Scan, SlamUpdate
 
-__all__ = ["GlobalMatch", "LastPose", "Relocaliser", "find_pose"]
+__all__ = ["RESTED_M", "GlobalMatch", "LastPose", "Relocaliser", "find_pose", "find_pose_near"]
 
 Array = NDArray[np.float64]
 
+RESTED_M = 1.0
+"""Half size of the square around the last pose that is searched after a break: so far people shift while they rest."""
 _POINTS = 150
 _REACH_M = 30.0
 _TILE_M = 5.0  # the map is searched in squares of this size
@@ -65,7 +68,20 @@ def find_pose(
 ) -> GlobalMatch | None:
     """The best pose of some keyframes among ``possible`` ones; None where no pose reaches the least score."""
     cloud = group.cloud(_REACH_M)
-    fits = [f for f in _fits(target, thinned(cloud.points, _POINTS)) if possible(f.T_target_source)]
+    fits = _fits(target, thinned(cloud.points, _POINTS))
+    return _best_of([f for f in fits if possible(f.T_target_source)], group, cloud, target)
+
+
+def find_pose_near(group: KeyframeGroup, target: LocalMap, near: Pose2, reach_m: float) -> GlobalMatch | None:
+    """The best pose of some keyframes at any heading in a square around a position; None where none matches."""
+    cloud = group.cloud(_REACH_M)
+    window = Window(Pose2(near.x, near.y, 0.0), reach_m)
+    fits = search_sectors(target.pyramid, thinned(cloud.points, _POINTS), window, _SECTORS, _MIN_SCORE, _SCORE_RANGE)
+    return _best_of(fits, group, cloud, target)
+
+
+def _best_of(fits: list[Fit], group: KeyframeGroup, cloud: Cloud, target: LocalMap) -> GlobalMatch | None:
+    """The best of some coarse matches once they are refined, and what speaks against it."""
     if not fits:
         return None
     matches = [refine(cloud, target, fit.T_target_source) for fit in fits]

@@ -13,7 +13,7 @@ from svfm_ros import geometry
 from svfm_ros.slam.keyframes import Pool
 from svfm_ros.slam.matching.local_map import LocalMap, merged_cloud
 from svfm_ros.slam.matching.scan_matcher import blocked_share
-from svfm_ros.slam.preprocess import Cloud
+from svfm_ros.slam.preprocess import Cloud, filled
 from svfm_ros.types import Pose2
 
 __all__ = ["KeyframeGroup", "keyframe_cloud"]
@@ -35,6 +35,13 @@ class KeyframeGroup:
     def around(cls, pool: Pool, ids: NDArray[np.int64], poses: Array, centre: Array) -> "KeyframeGroup":
         """Keyframes with poses ``(K, 3)`` in the frame of the pose ``centre`` (3,)."""
         return cls(pool, ids, geometry.relative(centre, poses[ids]))
+
+    @classmethod
+    def of_scan(cls, cloud: Cloud) -> "KeyframeGroup":
+        """One scan that is no keyframe, in its own frame."""
+        cloud = filled(cloud)
+        points = np.concatenate([cloud.points, cloud.normals], axis=1).astype(np.float32)
+        return cls(Pool(points, np.array([0, len(cloud)])), np.zeros(1, dtype=np.int64), np.zeros((1, 3)))
 
     def cloud(self, reach_m: float) -> Cloud:
         """The points of all keyframes, merged by cells; those farther away than the reach are left out."""
