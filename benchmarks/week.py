@@ -27,6 +27,7 @@ from svfm_ros.targets import at_least, at_most
 
 PARTS = ("week", "cycles")
 _BEFORE_S, _AFTER_S = 3.0, 8.0  # scans around each walk; rests of 3 s end a walk
+_WRONG_M = 0.5  # a walk stored farther from where it was walked has a wrong place
 _AHEAD = 8  # scans that SLAM has not answered yet
 
 
@@ -57,7 +58,7 @@ def main(argv=None):
 
 def week(out, args):
     """Figures at the end of each day."""
-    days = record_days(out / "bag", args.days, args.dwell, args.seed)
+    days, motions = record_days(out / "bag", args.days, args.dwell, args.seed)
     store = out / "store"
     parameters = {
         "slam_node": {"store": store, "inbox": 200},
@@ -71,12 +72,31 @@ def week(out, args):
         finally:
             driver.kill()
         figures = listener.figures.get("slam_node", {})
-    return week_checks(rows, float(figures.get("scans_dropped", "nan"))), {"days": rows}
+    checks = week_checks(rows, float(figures.get("scans_dropped", "nan")))
+    off_m = stored_off_m(store, motions)
+    checks.append(at_most("walks stored at a wrong place", int(np.sum(off_m > _WRONG_M)), 0))
+    return checks, {"days": rows, "worst_walk_off_m": round(float(off_m.max(initial=0.0)), 3)}
+
+
+def stored_off_m(store, motions):
+    """How far each stored walk is from where it was walked, RMS in metres; the first scan is the map's origin."""
+    from svfm_ros import geometry
+    from svfm_ros.walks.walk_store import WalkStore
+
+    starts_ns = np.array([motion.start_ns for motion in motions])
+    T_map_truth = geometry.inverse(motions[0].poses_at(np.zeros(1))[0])
+    off_m = []
+    for walk in WalkStore.open(store).walks():
+        motion = motions[int(np.searchsorted(starts_ns, walk.stamps_ns[0], side="right")) - 1]
+        truth = geometry.compose(T_map_truth, motion.poses_at((walk.stamps_ns - motion.start_ns) / 1e9))
+        off_m.append(np.sqrt(np.mean(np.sum((walk.poses - truth)[:, :2] ** 2, axis=1))))
+    return np.array(off_m)
 
 
 def record_days(folder, days, dwell_s, seed):
-    """Write a bag of a resident's walks, with the rests between them left out; returns scans and walks until each day's
-    end.
+    """Write a bag of a resident's walks, with the rests between them left out.
+
+    Returns scans and walks until each day's end, and the true motion around each walk.
     """
     from dataclasses import replace
 
@@ -96,7 +116,7 @@ def record_days(folder, days, dwell_s, seed):
     recorder = Recorder(house, config)
     walks = simulate_living(house, config, seed, float(days), start_hour=0.0)
     first_ns = int(walks[0].walk.stamps_ns[0]) // (86400 * 10**9) * 86400 * 10**9
-    ends, last_ns = [], 0
+    ends, motions, last_ns = [], [], 0
     scans = written = 0
     with BagWriter(folder) as bag:
         for walk, recording in zip(walks, recorder.one_per_walk(walks, seed), strict=True):
@@ -106,8 +126,9 @@ def record_days(folder, days, dwell_s, seed):
                 if scan.stamp_ns > last_ns:  # scans around two walks in quick succession overlap
                     bag.write_scan(scan)
                     scans, last_ns = scans + 1, scan.stamp_ns
+            motions.append(recording.motion)
             written += 1
-    return [*ends, {"scans": scans, "walks": written}][-days:]
+    return [*ends, {"scans": scans, "walks": written}][-days:], motions
 
 
 def start_driver(out, pace_hz, seed):

@@ -184,6 +184,7 @@ class SlamUpdate:
     loops: tuple[Constraint, ...] = ()
     map_changed: bool = False
     reason: str = ""  # why the scan was rejected, tracking was lost or the pose jumped; empty otherwise
+    is_on_map: bool = True  # False while it is known only relative to where tracking began anew
 
 
 @dataclass(frozen=True, slots=True)

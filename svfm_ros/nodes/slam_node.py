@@ -270,7 +270,7 @@ class SlamNode(ConfiguredNode[SlamNodeConfig]):
 
     def _publish_pose(self, tracked: Tracked) -> None:
         update, config = tracked.update, self.config
-        if update.match is None and update.reason:
+        if (update.match is None and update.reason) or not update.is_on_map:
             return  # the scan could not be localised: no pose for this stamp
         self._pose_publisher.publish(
             convert.to_pose_with_covariance(tracked.T_map_base, update.covariance, config.map_frame, update.stamp_ns)

@@ -310,10 +310,12 @@ def familiar_keyframe(keyframes: Keyframes, reference: int, match: MatchResult, 
     return int(joined[np.argmin(gaps)]) if gaps.min() < _FARTHEST else None
 
 
-def relocalisation_constraint(keyframes: Keyframes, k: int, match: MatchResult) -> Constraint:
-    """Constraint between relocalised keyframe k and the nearest keyframe of the old map."""
-    poses = keyframes.poses
-    old = np.flatnonzero(keyframes.in_largest_piece[:k])
-    nearest = int(old[np.argmin(np.hypot(*(poses[old, :2] - poses[k, :2]).T))])
+def relocalisation_constraint(poses: Array, old: Ints, k: int, match: MatchResult) -> Constraint:
+    """Constraint from the nearest of the ``old`` keyframes to keyframe k, whose pose in their map was found.
+
+    ``poses`` (K, 3) are those of all keyframes.
+    """
+    T_map_k = match.T_target_source.as_array()
+    nearest = int(old[np.argmin(np.hypot(*(poses[old, :2] - T_map_k[:2]).T))])
     information = information_with_floor(turned(match.information, poses[nearest, 2]), _RELOCALISATION_FLOOR)
-    return Constraint(nearest, k, Pose2.from_array(geometry.relative(poses[nearest], poses[k])), information, "loop")
+    return Constraint(nearest, k, Pose2.from_array(geometry.relative(poses[nearest], T_map_k)), information, "loop")

@@ -25,6 +25,7 @@ from svfm_ros.slam.keyframes import (
     relocalisation_constraint,
 )
 from svfm_ros.slam.loops.loop_candidates import LoopQuery
+from svfm_ros.slam.loops.placement import UnplacedChain
 from svfm_ros.slam.loops.relocalise import RESTED_M, LastPose, Relocaliser, find_pose_near
 from svfm_ros.slam.loops.submap import Submaps, SubmapSpan
 from svfm_ros.slam.matching.keyframe_group import KeyframeGroup
@@ -73,6 +74,7 @@ class Slam:
         self._relocaliser: Relocaliser | None = None  # after a restart, while the pose in the old map is unknown
         self._tracked_ns = 0  # of the gate's clock, of the last scan that has a pose
         self._next_query = 0.0
+        self._unplaced: UnplacedChain | None = None
 
     @classmethod
     def resumed(cls, state: SlamState, config: SlamConfig | None = None, *, background: bool = False) -> "Slam":
@@ -237,7 +239,7 @@ class Slam:
             return self._rejected(scan, reason, None)
         self._relocaliser = None
         if found is None:
-            return self._begin_chain(scan, cloud, "the pose in the saved map was not found", None)
+            return self._begin_chain(scan, cloud, "the pose in the saved map was not found", None, is_elsewhere=True)
         match = found.match
         self._place_keyframe(scan, cloud, match.T_target_source.as_array(), None)
         self._join_saved_map(len(self._keyframes) - 1, match)
@@ -246,7 +248,8 @@ class Slam:
 
     def _join_saved_map(self, k: int, match: MatchResult) -> None:
         """Join a relocalised keyframe to the saved map."""
-        self._record.loops.append(relocalisation_constraint(self._keyframes, k, match))
+        old = np.flatnonzero(self._keyframes.in_largest_piece[:k])
+        self._record.loops.append(relocalisation_constraint(self._keyframes.poses, old, k, match))
         self._adopt_loops((*self.loops, Loop(self._record.loops[-1], True)))
         self._set_reference(k)
 
@@ -270,6 +273,8 @@ class Slam:
         self._set_reference(k)
         if self.config.loop_every and self._keyframes.progress[k] >= self._next_query:
             self._query_loops(k)
+        elif self.config.loop_every and self._unplaced and (query := self._unplaced.query(self._keyframes)):
+            self._submit(query)
 
     def _finish_submap(self, span: SubmapSpan | None) -> None:
         if span is not None:
@@ -296,7 +301,7 @@ class Slam:
         found = find_pose_near(KeyframeGroup.of_scan(cloud), target, self.pose, RESTED_M)
         if found is None or not found.is_accepted:
             self.counters["lost"] += 1
-            return self._begin_chain(scan, cloud, "elsewhere after a break of the recording", correction)
+            return self._begin_chain(scan, cloud, "elsewhere after a break", correction, is_elsewhere=True)
         self._tracker.restart()
         is_keyframe = self._place(scan, cloud, found.match)
         return self._update(scan, found.match, note, correction, is_keyframe)
@@ -308,15 +313,20 @@ class Slam:
         self.counters["lost"] += 1
         self._tracker.mark_lost(gap_s)
         if self._gate.stepped:  # the search window grows: a later scan would match a similar room
-            return self._begin_chain(scan, cloud, "elsewhere after a break of the recording", correction)
+            return self._begin_chain(scan, cloud, "elsewhere after a break", correction, is_elsewhere=True)
         if self._tracker.lost_scans < _LOST_SCANS or gap_s < _LOST_S:
             reason = f"lost: only {match.inlier_ratio:.0%} of the scan lies on the map"
             return self._rejected(scan, reason, correction)
         return self._begin_chain(scan, cloud, "lost for good", correction)
 
-    def _begin_chain(self, scan: Scan, cloud: Cloud, why: str, correction: Correction | None) -> SlamUpdate:
+    def _begin_chain(
+        self, scan: Scan, cloud: Cloud, why: str, correction: Correction | None, is_elsewhere: bool = False
+    ) -> SlamUpdate:
+        """A new chain of keyframes; ``is_elsewhere``: it may begin anywhere, not near the last pose."""
         self.counters["chains_begun"] += 1
         self._tracker.restart()
+        if is_elsewhere or self._unplaced:
+            self._unplaced = UnplacedChain(len(self._keyframes))
         self._place_keyframe(scan, cloud, self.pose.as_array(), None)
         return self._update(
             scan, None, f"{why}: a new chain begins, its pose in the map is not known yet", correction, True
@@ -359,6 +369,8 @@ class Slam:
         self.loops = loops
         accepted = [loop.constraint for loop in loops if loop.accepted]
         self._keyframes.set_loops((c.from_id, c.to_id) for c in accepted)
+        if self._unplaced and self._unplaced.is_joined(self._keyframes):
+            self._unplaced = None
         self.counters["loops_found"] = len(loops)
         self.counters["loops_refused"] = len(loops) - len(accepted)
 
@@ -369,8 +381,9 @@ class Slam:
     ) -> SlamUpdate:
         found = correction.found if correction is not None else ()
         covariance = self._tracker.covariance.copy() if self._relocaliser is None else np.diag(_UNKNOWN_SPREAD**2)
-        changed = map_changed or correction is not None
-        return SlamUpdate(scan.stamp_ns, self.pose, covariance, match, found, changed, reason)
+        changed, is_on_map = map_changed or correction is not None, not (self._relocaliser or self._unplaced)
+        reason = reason if is_on_map or reason else "the pose in the map is not known yet"
+        return SlamUpdate(scan.stamp_ns, self.pose, covariance, match, found, changed, reason, is_on_map)
 
     def _rejected(self, scan: Scan, reason: str, correction: Correction | None) -> SlamUpdate:
         self.counters["left_out"] += 1

@@ -2,7 +2,6 @@
 
 from dataclasses import dataclass, replace
 from pathlib import Path
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -111,9 +110,8 @@ def test_a_scan_that_never_matches_well_does_not_add_keyframes_for_ever(known: W
 
 def test_a_relocalised_keyframe_is_constrained_to_the_nearest_one_of_the_old_map() -> None:
     poses = np.array([[3.0, 2.0, 0.5], [-3.0, -2.2, 0.0], [3.1, 2.1, 0.0], [3.2, 2.2, 0.1]])
-    keyframes = SimpleNamespace(poses=poses, in_largest_piece=np.array([True, True, False, False]))
-    match = MatchResult(Pose2(), True, 1, 1.0, 0.0, np.diag([1e6, 1e4, 1e7]))
-    found = relocalisation_constraint(keyframes, 3, match)
+    match = MatchResult(Pose2.from_array(poses[3]), True, 1, 1.0, 0.0, np.diag([1e6, 1e4, 1e7]))
+    found = relocalisation_constraint(poses, np.array([0, 1]), 3, match)
     assert (found.from_id, found.to_id, found.kind) == (0, 3, "loop")
     expected = geometry.relative(poses[0], poses[3])
     np.testing.assert_allclose(found.T_from_to.as_array(), expected)

@@ -37,6 +37,7 @@ class LoopQuery:
     first: int
     last: int
     near: Ints
+    is_placement: bool = False  # of a chain that began at an unknown pose: searched for in the whole map
 
     @property
     def anchor(self) -> int:

@@ -14,6 +14,7 @@ from svfm_ros.config.slam_config import SlamConfig
 from svfm_ros.slam.keyframes import MapView
 from svfm_ros.slam.loops.headings import facing_histogram, likely_headings
 from svfm_ros.slam.loops.loop_candidates import LoopCandidate, LoopQuery, nearby_candidates, similar_candidates
+from svfm_ros.slam.loops.placement import Placement
 from svfm_ros.slam.loops.submap import Submap
 from svfm_ros.slam.matching.correlative import Fit, Window, search, search_blocks, thinned
 from svfm_ros.slam.matching.keyframe_group import KeyframeGroup, keyframe_cloud
@@ -60,11 +61,14 @@ class LoopSearch:
     def __init__(self, config: SlamConfig) -> None:
         self._config = config
         self._waiting: list[Constraint] = []  # unconfirmed loops with submaps of unknown pose
+        self._placement = Placement()
 
     def find(self, view: MapView, submaps: tuple[Submap, ...], query: LoopQuery) -> list[Constraint]:
         """Loops with nearby submaps, or else with one of unknown pose; and perhaps one that joins another piece."""
         ids = np.arange(query.first, query.last)
         group = KeyframeGroup.around(view.pool, ids, view.poses, view.poses[query.anchor])
+        if query.is_placement:
+            return self._placement.find(view, group, query.anchor)
         cloud = group.cloud(self._config.range_max_m)
         tries = nearby_candidates(view, submaps, query, self._config)[: self._config.loop_candidates]
         near = [m for c in tries for m in self._match_nearby(view, cloud, c)]

@@ -24,7 +24,7 @@ from svfm_ros.slam.motion_model import MotionSource
 from svfm_ros.slam.preprocess import Cloud
 from svfm_ros.types import MatchResult, Pose2, Scan, SlamUpdate
 
-__all__ = ["RESTED_M", "GlobalMatch", "LastPose", "Relocaliser", "find_pose", "find_pose_near"]
+__all__ = ["RESTED_M", "GlobalMatch", "LastPose", "Relocaliser", "find_pose", "find_pose_near", "is_same"]
 
 Array = NDArray[np.float64]
 
@@ -97,7 +97,7 @@ def _best_of(fits: list[Fit], group: KeyframeGroup, cloud: Cloud, target: LocalM
     elsewhere = [
         float(t)
         for m, t in zip(matches, totals, strict=True)
-        if not _same(m.T_target_source, pose, _DISTINCT_M, _DISTINCT_RAD)
+        if not is_same(m.T_target_source, pose, _DISTINCT_M, _DISTINCT_RAD)
     ]
     total = float(totals[best])
     return GlobalMatch(match, total, _objection(match, total, total - max(elsewhere, default=-1.0)))
@@ -242,7 +242,7 @@ class Relocaliser:
     def _is_confirmed(self, found: GlobalMatch) -> bool:
         """Whether the last searches gave the same pose, and it is good enough."""
         T_target_own = found.match.T_target_source @ self.T_own_base.inverse()
-        self._earlier = [p for p in self._earlier if _same(p @ self.T_own_base, found.match.T_target_source)]
+        self._earlier = [p for p in self._earlier if is_same(p @ self.T_own_base, found.match.T_target_source)]
         self._earlier.append(T_target_own)
         return found.is_plausible and len(self._earlier) >= _AGREEING_SEARCHES
 
@@ -255,6 +255,7 @@ class Relocaliser:
         return found if found is not None and found.is_accepted else None
 
 
-def _same(one: Pose2, other: Pose2, within_m: float = _SAME_M, within_rad: float = _SAME_RAD) -> bool:
+def is_same(one: Pose2, other: Pose2, within_m: float = _SAME_M, within_rad: float = _SAME_RAD) -> bool:
+    """Whether two poses differ by less."""
     gap = one.inverse() @ other
     return math.hypot(gap.x, gap.y) < within_m and abs(gap.theta) < within_rad
