@@ -44,6 +44,10 @@ class Poses(Protocol):
     def poses(self) -> Array:
         """T_map_sensor."""
 
+    @property
+    def origin(self) -> int:
+        """What defines the frame; another number means that the frames are unrelated."""
+
 
 class Engine(Protocol):
     """What estimates the pose of each scan: SLAM, or localisation in a given map."""
@@ -133,6 +137,7 @@ class Tracking:
         self._seen: OrderedDict[int, Array] = OrderedDict()  # stamp to points in the base frame
         self._covariance: OrderedDict[int, Array] = OrderedDict()  # stamp to that of the sensor's pose (3, 3)
         self._waiting: list[_EndedWalk] = []  # walks in a piece that is not joined to the map
+        self._origin: int | None = None  # of the frame of the walks that were handed out
         self._last_ns = int(engine.trajectory().stamps_ns[-1:].max(initial=0))  # of the map of before
         self._last_stamp_ns = 0
         self._last: Pose2 | None = None
@@ -262,15 +267,22 @@ class Tracking:
         return self._joined_walks()
 
     def _joined_walks(self) -> list[Walk]:
-        """The walks that have ended and are in the map now; the others go on waiting."""
+        """The walks that have ended and are in the map now; the others go on waiting.
+
+        A piece that is apart may outgrow the map: walks in its frame would be elsewhere in the home.
+        """
         if not self._waiting:
             return []
-        stamps_ns, poses = self.trajectory()
+        origin, (stamps_ns, poses) = self.engine.trajectory().origin, self.trajectory()
+        is_same_frame = self._origin in (None, origin)
         walks, waiting = [], []
         resident, recorder = self._config.resident, self._config.recorder
         for w in self._waiting:
             try:
+                if not is_same_frame:
+                    raise DataError("expected the walk on the map, got it in a frame of its own")
                 walks.append(take_walk(w.cut, resident, stamps_ns, poses, w.points.get, recorder, w.covariance.get))
+                self._origin = origin
             except DataError:
                 waiting.append(w)
         self._waiting = waiting[-_MOST_WAITING:]

@@ -29,6 +29,7 @@ class Trajectory:
 
     stamps_ns: NDArray[np.int64]  # (T,)
     poses: Array  # (T, 3), T_map_base
+    origin: int = 0  # keyframe whose pose defines the frame; another one means that the frames are unrelated
 
     def __len__(self) -> int:
         return len(self.stamps_ns)
@@ -85,11 +86,11 @@ class History:
         return Pose2.from_array(keyframe_poses[self._keyframes[n]]) @ Pose2.from_array(self._poses[n])
 
     def trajectory(self, keyframe_poses: Array, wanted: NDArray[np.bool_]) -> Trajectory:
-        """All scans with the current keyframe poses ``(K, 3)``, where their keyframe is ``wanted`` (K,)."""
+        """All scans whose keyframe is ``wanted`` (K,), one piece of the map, with keyframe poses ``(K, 3)``."""
         keyframes = self._keyframes[: self._count]
         chosen = np.flatnonzero(wanted[keyframes])
         poses = geometry.compose(keyframe_poses[keyframes[chosen]], self._poses[chosen])
-        return Trajectory(self._stamps_ns[chosen], poses.reshape(-1, 3))
+        return Trajectory(self._stamps_ns[chosen], poses.reshape(-1, 3), int(np.argmax(wanted)))
 
 
 Stamps = NDArray[np.int64]

@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from flats import FLAT, OTHER, scans_along, walk
 from simbag import scans_and_truth
 
 from svfm_ros import geometry
@@ -12,7 +13,7 @@ from svfm_ros.config.walk_config import RecorderConfig
 from svfm_ros.pipeline.map_drawer import MapDrawer
 from svfm_ros.pipeline.slam_engine import Engines
 from svfm_ros.pipeline.tracking import Tracking
-from svfm_ros.types import OdometryReading
+from svfm_ros.types import OdometryReading, Pose2
 
 CONFIG = SlamNodeConfig(resident="mary", recorder=RecorderConfig(dwell_time_s=3.0))
 
@@ -101,25 +102,33 @@ def test_a_clock_that_is_set_back_ends_the_walk_and_nothing_else(run, back_s, gi
     assert walks
 
 
-def test_a_walk_in_a_piece_that_is_not_on_the_map_yet_waits_until_it_is_joined():
-    """The sensor sleeps and wakes in a room that the map does not have; the wearer walks back, then another round."""
-    scans, _ = scans_and_truth(2)
-    before, unknown, again = scans[:230], scans[330:], scans[:230]
-    later = [replace(s, stamp_ns=s.stamp_ns + 600_000_000_000) for s in unknown]
-    later += [replace(s, stamp_ns=s.stamp_ns + 1_200_000_000_000) for s in again]
+def test_a_walk_that_begins_where_the_map_is_unknown_is_handed_out_whole():
+    """The sensor sleeps and wakes in a room that the map does not have; the wearer walks back home."""
+    scans, truth = scans_and_truth(2)
+    T_map_truth = Pose2.from_array(truth[0]).inverse()
+    later = [replace(s, stamp_ns=s.stamp_ns + 600_000_000_000) for s in scans[330:]]
     tracker = tracking()
-    for scan in [*before, *later[: len(unknown)]]:
+    for scan in scans[:230]:
         tracker.add(scan)
-    ended = tracker.finish_walk()
-    assert ended == []
-    assert tracker.engine.counters["walks_waiting"] == 1
-    walks = [w for s in later[len(unknown) :] for w in tracker.add(s).walks] + tracker.close()
-    assert tracker.engine.counters["walks_waiting"] == 0
-    back = walks[0]
-    assert later[0].stamp_ns <= back.stamps_ns[0] < back.stamps_ns[-1] <= later[len(unknown) - 1].stamp_ns
+    tracked = [tracker.add(scan) for scan in later]
+    assert not any(t.update.is_on_map for t in tracked[:50])
+    back = next(w for w in [*(w for t in tracked for w in t.walks), *tracker.close()])
+    assert later[0].stamp_ns <= back.stamps_ns[0] < later[50].stamp_ns
+    rows = 330 + np.searchsorted([s.stamp_ns for s in later], back.stamps_ns)
+    np.testing.assert_allclose(back.xy, T_map_truth.apply(truth[rows, :2]), atol=0.1)
     assert np.linalg.norm(back.xy[-1]) < 0.7  # home again, on the map of before
-    assert np.linalg.norm(back.xy[0] - back.xy[-1]) > 3.0
     assert len(back.points) > 100
+
+
+def test_a_walk_in_another_flat_waits_and_gets_no_place_on_the_map():
+    tracker = tracking()
+    home = scans_along(FLAT, walk((1.5, 1.2), (2.8, 3.2), (5.2, 3.2), (5.4, 1.5)))
+    away = scans_along(OTHER, walk((1.0, 1.2), (3.3, 0.5), (7.4, 0.6), (7.2, 2.6)))
+    for scan in [*home, *(replace(s, stamp_ns=s.stamp_ns + 3600 * 10**9) for s in away)]:
+        tracker.add(scan)
+    assert tracker.finish_walk() == []
+    assert tracker.engine.counters["walks_waiting"] == 1
+    assert tracker.close() == []
 
 
 def test_a_walk_can_be_finished_by_hand():
