@@ -187,16 +187,13 @@ class StoreDatabase:
             return not busy
 
     def _readable(self) -> sqlite3.Connection:
-        db = self._connect("rw")
         try:
-            db.execute("PRAGMA query_only = ON")
-            db.execute("SELECT count(*) FROM sqlite_schema")
+            db = self._connect("rw")
         except sqlite3.Error as error:
-            db.close()
-            code = _code(error)
-            if code not in (sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_READONLY) or self._log_has_content():
+            if _code(error) not in (sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_READONLY) or self._log_has_content():
                 raise
-            return self._connect("ro", "&immutable=1")  # on a medium that nobody can write to
+            db = self._connect("ro", "&immutable=1")  # on a medium that nobody can write to
+        db.execute("PRAGMA query_only = ON")
         return db
 
     def _log_has_content(self) -> bool:
@@ -208,7 +205,7 @@ class StoreDatabase:
         db = sqlite3.connect(f"file:{name}?mode={mode}{more}", uri=True, timeout=_PATIENCE_S, isolation_level=None)
         try:
             for setting in ("foreign_keys = ON", "synchronous = FULL", "secure_delete = ON"):
-                db.execute(f"PRAGMA {setting}")
+                db.execute(f"PRAGMA {setting}")  # the last one reads the file
         except BaseException:
             db.close()
             raise

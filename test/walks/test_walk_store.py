@@ -6,6 +6,8 @@ import shutil
 import signal
 import sqlite3
 import stat
+import subprocess
+import sys
 import tempfile
 import time
 import zlib
@@ -89,6 +91,24 @@ def test_walks_come_back_in_order_of_time(store: WalkStore) -> None:
     entry = WalkStore.open(store.path).entries[2]
     assert (entry.resident, entry.start_ns, entry.end_ns) == ("anna", walks[2].stamps_ns[0], walks[2].stamps_ns[-1])
     assert (entry.poses, entry.points) == (4, 3)
+
+
+READ_ONLY = """
+mount --bind "$1" "$1" && mount -o remount,bind,ro "$1" && exec "$2" -c '
+import sys
+from svfm_ros.walks.walk_store import WalkStore
+print(*sorted(w.walk_id for w in WalkStore.open(sys.argv[1]).walks()))
+' "$1"
+"""
+
+
+def test_a_store_on_a_medium_that_nobody_can_write_to_is_read(store: WalkStore) -> None:
+    if shutil.which("unshare") is None or subprocess.run(["unshare", "-m", "true"], check=False).returncode:
+        pytest.skip("needs the right to make a mount namespace")
+    store.add(make_walk(1))
+    command = ["unshare", "-m", "sh", "-c", READ_ONLY, "sh", str(store.path), sys.executable]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert (done.stdout, done.returncode) == ("anna-1\n", 0), done.stderr
 
 
 @settings(deadline=None, max_examples=30, suppress_health_check=[HealthCheck.function_scoped_fixture])
