@@ -170,7 +170,7 @@ class Constraint:
     to_id: int
     T_from_to: Pose2
     information: Array  # (3, 3), in the axes of from
-    kind: Literal["odometry", "submap", "loop", "prior"]
+    kind: Literal["odometry", "loop"]
 
 
 @dataclass(frozen=True, slots=True)

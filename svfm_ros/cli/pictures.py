@@ -65,5 +65,5 @@ def _draw(home: "HomeModel", name: str, args: argparse.Namespace) -> Path:
         "hours": front_pictures.draw_hours,
     }[name]
     path = args.out / f"{name}.png"
-    save_picture(draw(home), path, dpi=130)
+    save_picture(draw(home), path)
     return path

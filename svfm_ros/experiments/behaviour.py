@@ -5,8 +5,8 @@ compared: the paper's (SVFM with FLoss, MDLoss and the time tuple; VF and A-VF w
 walk model behind ``svfm train``. Both learn from the same simulated walks, and the ends of walks and of sampled paths
 are counted by the same rule: where they are after the longest walk has ended, within the radius of a place.
 
-The walk model lets habits change at every half hour. In a recording session of 40 minutes places may be unevenly spread
-over the two half hours by chance; its shares at one time of the session then differ from those of all walks.
+The walk model lets habits change at every quarter of an hour. In a recording session of 40 minutes the walks to one
+place may gather in one quarter by chance; the shares at that time then differ from those of all walks.
 """
 
 from collections.abc import Mapping, Sequence

@@ -60,10 +60,10 @@ class Points:
     label: Tensor  # (N,), 0 or 1
 
 
-def draw_points(name: str, seed: int, noise: float | None = None, count: int = POINTS) -> Points:
-    """``count`` points of a set; another seed gives other points."""
+def draw_points(name: str, seed: int, noise: float | None = None) -> Points:
+    """Points of a set; another seed gives other points."""
     noise = NOISE[name] if noise is None else noise
-    x, label = _draw(name, seed, noise, count)
+    x, label = _draw(name, seed, noise, POINTS)
     return Points(torch.tensor(x, dtype=torch.float32), torch.tensor(label))
 
 
@@ -82,11 +82,11 @@ def _draw(name: str, seed: int, noise: float, count: int) -> tuple[Array, NDArra
     return x, label
 
 
-def bayes_rate(name: str, noise: float, seed: int = 0, count: int = 20_000) -> float:
+def bayes_rate(name: str, noise: float, count: int = 20_000) -> float:
     """Accuracy of the best possible classifier, by Monte Carlo on the set's true density; 1 for exclusive or."""
     if name == "xor":
         return 1.0
-    x, label = _draw(name, seed, noise, count)
+    x, label = _draw(name, 0, noise, count)
     densities = np.stack([_curve_density(x, curve, noise) for curve in _curves(name)])  # (2, N), class 0 and 1
     return float(np.mean(densities.argmax(0) == label))
 

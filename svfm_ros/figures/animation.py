@@ -47,11 +47,11 @@ class Moment:
     forecast: Forecast
 
 
-def unseen_walk(home: HomeModel, destination: str = "study") -> Walk:
-    """A walk to that place from which the model did not learn."""
+def unseen_walk(home: HomeModel) -> Walk:
+    """A walk to the study from which the model did not learn."""
     habits = HabitConfig(first_day="2026-11-23")
     found = simulate_protocol(home.house, seed=_SEED, repeats=1, habits=habits)
-    return next(w.walk for w in found if w.destination == destination)
+    return next(w.walk for w in found if w.destination == "study")
 
 
 def film_moments(home: HomeModel, walk: Walk, frame_s: float = _FRAME_S) -> list[Moment]:

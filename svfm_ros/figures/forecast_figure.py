@@ -41,11 +41,10 @@ def draw_forecasts(
     forecasts: Sequence[Forecast],
     places: Places,
     titles: Sequence[str],
-    dpi: int = 130,
 ) -> None:
     """Write forecasts side by side, each below its title, to the PNG file ``path``; walls where a map is given."""
     figure = forecast_figure(grid, forecasts, places, titles)
-    save_picture(figure, path, dpi=dpi, bbox_inches="tight", pad_inches=0.15)  # whole titles, however long
+    save_picture(figure, path, bbox_inches="tight", pad_inches=0.15)  # whole titles, however long
 
 
 def forecast_figure(
@@ -138,7 +137,7 @@ def _endpoints(axes: Any, forecast: Forecast, places: Places) -> None:
         axes.text(place.x, y, label, ha="center", va="center", fontsize=10, color=ink, zorder=5, bbox=box)
 
 
-def draw_calibration(path: Path, levels: ArrayLike, title: str = "", dpi: int = 130) -> None:
+def draw_calibration(path: Path, levels: ArrayLike, title: str = "") -> None:
     """Write the plot for the levels that ``region_levels`` returns, of all walks and times together, to ``path``."""
     values = np.sort(np.asarray(levels, dtype=float).ravel())
     regions = np.linspace(0.0, 1.0, 101)
@@ -164,4 +163,4 @@ def draw_calibration(path: Path, levels: ArrayLike, title: str = "", dpi: int = 
     axes.set_xlabel("probability that forecasts gave to a region")
     axes.set_ylabel("how often the person was really there")
     axes.set_title(title, fontsize=11)
-    save_picture(figure, path, dpi=dpi)
+    save_picture(figure, path)

@@ -55,10 +55,10 @@ class HomeModel:
         return self.forecaster.forecast(couch, now, what_if_hour=hour, horizon_s=HORIZON_S, samples=samples, seed=seed)
 
 
-def learn_front(quick: bool = False, seed: int = 0) -> HomeModel:
+def learn_front(quick: bool = False) -> HomeModel:
     """Simulate walks over day and night and train a model on them."""
     house = load_house()
-    task = HomeTask("day and night", _QUICK_WALKS if quick else _WALKS, seed, DAY_HOUR)
+    task = HomeTask("day and night", _QUICK_WALKS if quick else _WALKS, 0, DAY_HOUR)
     return HomeModel(house, *home_forecaster(task, house))
 
 

@@ -28,9 +28,7 @@ _LOOP, _REFUSED = "#e08a00", "#b0b0b0"
 _FULL_LOOPS = 30.0
 
 
-def draw_map(
-    path: Path, grid: OccupancyGrid, poses: Array, loops: Sequence[DrawnLoop] = (), title: str = "", dpi: int = 130
-) -> None:
+def draw_map(path: Path, grid: OccupancyGrid, poses: Array, loops: Sequence[DrawnLoop] = (), title: str = "") -> None:
     """Write a picture of the map with the trajectory ``(T, 3)`` and its loop closures to ``path``."""
     figure = Figure(figsize=_size_in(grid), layout="constrained")
     FigureCanvasAgg(figure)
@@ -46,13 +44,13 @@ def draw_map(
         axes.plot(*poses[-1, :2], "s", color=_END, ms=5, zorder=4)
     _legend(axes, loops)
     axes.set_title(title, fontsize=10)
-    save_picture(figure, path, dpi=dpi)
+    save_picture(figure, path)
 
 
 def save_picture(figure: Figure, path: Path, **options: Any) -> None:
     """Write a figure as PNG, whole or not at all, with the folders above it; readable by its owner alone."""
     buffer = io.BytesIO()
-    figure.savefig(buffer, format="png", **options)
+    figure.savefig(buffer, format="png", dpi=130, **options)
     make_folder(Path(path).absolute().parent)
     write_whole(path, buffer.getvalue())
 

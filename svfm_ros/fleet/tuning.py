@@ -62,7 +62,6 @@ def tune_homes(
     score: HomeScore,
     grid: Mapping[str, Sequence[Any]],
     storage: str | None = None,
-    cpus: float = 1.0,
 ) -> list[Tried]:
     """Every combination of a grid, best first: those that saw more homes before those that were stopped early.
 
@@ -79,7 +78,7 @@ def tune_homes(
 
     with TemporaryDirectory(prefix="svfm-tune-") as folder:
         tuner = tune.Tuner(
-            tune.with_resources(trial, {"cpu": cpus}),
+            tune.with_resources(trial, {"cpu": 1.0}),
             param_space={name: tune.grid_search(list(values)) for name, values in grid.items()},
             tune_config=tune.TuneConfig(metric="score", mode="min", scheduler=scheduler),
             run_config=tune.RunConfig(storage_path=storage or folder, verbose=0),

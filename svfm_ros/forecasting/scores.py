@@ -26,6 +26,8 @@ __all__ = [
 ]
 
 Array = NDArray[np.float64]
+_BANDWIDTH_M = 0.3  # of the kernel density whose regions are checked
+_LEAST_SHARE = 1e-3
 _BLOCK = 256  # rows of a distance matrix worked on at a time, so that thousands of paths fit in memory
 
 
@@ -54,25 +56,23 @@ def _distances(u: Array, v: Array) -> Array:
     return np.asarray(np.sqrt(np.maximum(squared, 0.0)))
 
 
-def energy_distance(forecast: ArrayLike, held_out: ArrayLike, *, replay: bool = False) -> float:
+def energy_distance(forecast: ArrayLike, held_out: ArrayLike) -> float:
     """How far the distribution of forecast paths is from that of held-out paths, in metres; zero when they agree.
 
-    ``2 E|X - Y| - E|X - X'| - E|Y - Y'|``. Samples of a forecast stand for a distribution with more paths than were
-    drawn, so their own term leaves out each path's distance to itself. A forecaster that replays a fixed set of walks
-    *is* that set: with ``replay`` the diagonal stays in. The held-out walks are samples, too: theirs is left out.
+    ``2 E|X - Y| - E|X - X'| - E|Y - Y'|``, each path's distance to itself left out.
     """
     x, y = _paths(forecast, "forecast"), _paths(held_out, "held_out")
-    between = path_distances(x, y).mean()
-    return float(2.0 * between - _own(x, with_diagonal=replay) - _own(y, with_diagonal=False))
+    return float(2.0 * path_distances(x, y).mean() - _spread(x) - _spread(y))
 
 
-def _own(paths: Array, *, with_diagonal: bool) -> float:
+def _spread(paths: Array) -> float:
+    """Mean distance between two of the paths."""
     count = len(paths)
-    if not with_diagonal and count < 2:
+    if count < 2:
         raise DataError(f"expected at least two paths to estimate a spread, got {count}")
     total = path_distances(paths, paths)
     np.fill_diagonal(total, 0.0)  # rounding leaves a trace of it
-    return float(total.sum() / (count**2 if with_diagonal else count * (count - 1)))
+    return float(total.sum() / (count * (count - 1)))
 
 
 def shares_of(names: Sequence[str]) -> dict[str, float]:
@@ -112,7 +112,7 @@ def min_displacement(samples: ArrayLike, truth: ArrayLike) -> Displacement:
     return Displacement(float(distance.mean(1).min()), float(distance[:, -1].min()))
 
 
-def region_levels(samples: ArrayLike, truth: ArrayLike, bandwidth_m: float = 0.3) -> Array:
+def region_levels(samples: ArrayLike, truth: ArrayLike) -> Array:
     """Per time, the smallest highest-density region that holds the truth, as a probability in [0, 1]: ``(K,)``.
 
     The density is a kernel estimate from the samples, each left out of its own. Any such function gives calibrated
@@ -123,9 +123,9 @@ def region_levels(samples: ArrayLike, truth: ArrayLike, bandwidth_m: float = 0.3
         raise DataError(f"expected at least two samples and a truth of shape {paths.shape[1:]}, got {real.shape}")
     at = np.moveaxis(paths, 1, 0)  # (K, S, 2)
     squared = ((at[:, :, None, :] - at[:, None, :, :]) ** 2).sum(-1)  # (K, S, S)
-    kernel = np.exp(-0.5 * squared / bandwidth_m**2)
+    kernel = np.exp(-0.5 * squared / _BANDWIDTH_M**2)
     own = kernel.sum(2) - 1.0  # (K, S)
-    there = np.exp(-0.5 * ((at - real[:, None, :]) ** 2).sum(-1) / bandwidth_m**2)  # (K, S)
+    there = np.exp(-0.5 * ((at - real[:, None, :]) ** 2).sum(-1) / _BANDWIDTH_M**2)  # (K, S)
     # A sample is one of S - 1 others, the truth one of S: compare sums that both leave one out.
     score = there.sum(1, keepdims=True) - there
     above = (own > score).mean(1)
@@ -141,12 +141,12 @@ def coverage(levels: ArrayLike, region: float) -> float:
     return float((values <= region).mean())
 
 
-def destination_log_loss(shares: Sequence[Mapping[str, float]], truth: Sequence[str], floor: float = 1e-3) -> float:
-    """Mean minus log share of where each walk really ended, in nats; shares below the floor count as the floor."""
+def destination_log_loss(shares: Sequence[Mapping[str, float]], truth: Sequence[str]) -> float:
+    """Mean minus log share of where each walk really ended, in nats; shares below 0.001 count as 0.001."""
     if len(shares) != len(truth) or not len(truth):
         raise DataError(f"expected one destination per forecast, got {len(truth)} for {len(shares)}")
     given = np.array([s.get(name, 0.0) for s, name in zip(shares, truth, strict=True)])
-    return float(-np.log(np.maximum(given, floor)).mean())
+    return float(-np.log(np.maximum(given, _LEAST_SHARE)).mean())
 
 
 def _paths(paths: ArrayLike, name: str) -> Array:

@@ -10,6 +10,7 @@ from svfm_ros.types import OccupancyGrid, Pose2
 __all__ = ["density_grid"]
 
 _MOST_CELLS = 4_000_000
+_MARGIN_M = 0.5  # around all paths
 
 
 @kernel
@@ -29,13 +30,13 @@ def _count_visits(cells_xy, visits):  # type: ignore[no-untyped-def]
                     visits[row, column] += 1
 
 
-def density_grid(samples_xy: ArrayLike, cell_m: float = 0.1, margin_m: float = 0.5) -> OccupancyGrid:
+def density_grid(samples_xy: ArrayLike, cell_m: float = 0.1) -> OccupancyGrid:
     """Share of the paths (S, K, 2) that visit each cell, on the smallest grid that holds them all."""
     xy = np.asarray(samples_xy, dtype=float)
     if xy.ndim != 3 or xy.shape[-1] != 2 or 0 in xy.shape or not np.isfinite(xy).all():
         raise DataError(f"expected finite paths (S, K, 2), got shape {xy.shape}")
-    low = np.floor((xy.min((0, 1)) - margin_m) / cell_m) * cell_m
-    width, height = (int(n) for n in np.ceil((xy.max((0, 1)) + margin_m - low) / cell_m))
+    low = np.floor((xy.min((0, 1)) - _MARGIN_M) / cell_m) * cell_m
+    width, height = (int(n) for n in np.ceil((xy.max((0, 1)) + _MARGIN_M - low) / cell_m))
     if width * height > _MOST_CELLS:
         raise DataError(f"expected paths that fit a grid of {_MOST_CELLS} cells, got {width} x {height}")
     visits = np.zeros((height, width), dtype=np.int32)

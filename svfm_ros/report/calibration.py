@@ -31,15 +31,15 @@ class Calibration:
     walks: int
 
 
-def calibrate(forecaster: Forecaster, unseen: Sequence[Walk], seed: int = 0) -> Calibration | None:
+def calibrate(forecaster: Forecaster, unseen: Sequence[Walk]) -> Calibration | None:
     """Calibration with 95 % intervals; None with fewer than two walks, which allow no interval."""
-    levels = [_levels(forecaster, walk, seed + n) for n, walk in enumerate(unseen[-_MOST_WALKS:])]
+    levels = [_levels(forecaster, walk, n) for n, walk in enumerate(unseen[-_MOST_WALKS:])]
     levels = [x for x in levels if len(x)]
     if len(levels) < 2:
         return None
     inside = np.array([[(x <= region).sum() for region in REGIONS] for x in levels])  # (N, R)
     count = np.array([len(x) for x in levels])
-    drawn = np.random.default_rng(seed).integers(len(levels), size=(_DRAWS, len(levels)))
+    drawn = np.random.default_rng(0).integers(len(levels), size=(_DRAWS, len(levels)))
     means = inside[drawn].sum(1) / count[drawn].sum(1)[:, None]
     low, high = np.quantile(means, [_TAIL, 1.0 - _TAIL], axis=0)
     held = inside.sum(0) / count.sum()

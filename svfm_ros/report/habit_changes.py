@@ -77,11 +77,11 @@ def _by_hour_and_end(walks: WalkTable, places: int) -> Array:
     return near.astype(float) @ np.eye(places + 1)[end]
 
 
-def change_days(walks: WalkTable, places: int, seed: int = 0) -> list[int]:
+def change_days(walks: WalkTable, places: int) -> list[int]:
     """First days (ordinals, in order) of new habits; empty where nothing changed."""
     days = walks.days
     counts = _counts_by_day(walks, days, places)
-    rng = np.random.default_rng(seed)
+    rng = np.random.default_rng(0)
     found: list[int] = []
     parts = [(0, len(days))]
     while parts and len(found) < _MOST_CHANGES:

@@ -74,15 +74,15 @@ class OverTime:
     speed_trend: SpeedTrend | None
 
 
-def over_time(walks: WalkTable, places: int, unfamiliar: ArrayLike, seed: int = 0) -> OverTime:
+def over_time(walks: WalkTable, places: int, unfamiliar: ArrayLike) -> OverTime:
     """Summarise walks; ``unfamiliar`` holds a probability for each walk ``(N,)``, NaN where there is none."""
-    rng = np.random.default_rng(seed)
+    rng = np.random.default_rng(0)
     strange = np.asarray(unfamiliar, dtype=float)
-    changes = change_days(walks, places, seed)
+    changes = change_days(walks, places)
     first, last = int(walks.day[0]), int(walks.day[-1])
     unit = "day" if last - first < _DAYS_SHOWN else "week" if last - first < _WEEKS_SHOWN else "month"
 
-    learnt = _learnt(walks, places, _spans(first, last + 1, "month" if unit == "month" else "week", changes), seed)
+    learnt = _learnt(walks, places, _spans(first, last + 1, "month" if unit == "month" else "week", changes))
 
     def period(begin: int, end: int, baseline: Period | None = None) -> Period:
         inside = (walks.day >= begin) & (walks.day < end)
@@ -119,7 +119,7 @@ def _spans(first: int, end: int, unit: str, changes: list[int]) -> list[tuple[in
     return list(zip(ordered, [*ordered[1:], end], strict=True))
 
 
-def _learnt(walks: WalkTable, places: int, spans: list[tuple[int, int]], seed: int) -> Array:
+def _learnt(walks: WalkTable, places: int, spans: list[tuple[int, int]]) -> Array:
     """Entropy of the next place at the start of each walk, by habits of the same span drawn from their posterior.
 
     (S, N), NaN where a span has too few walks.
@@ -130,7 +130,7 @@ def _learnt(walks: WalkTable, places: int, spans: list[tuple[int, int]], seed: i
         if places > 1 and np.count_nonzero(inside) >= _LEAST_WALKS:
             some = walks.select(inside)
             asked = NextWalks(some.origin, some.end, some.hour, some.day - _EPOCH, places)
-            found[:, inside] = entropy_draws(asked, _ENTROPY_DRAWS, seed).each
+            found[:, inside] = entropy_draws(asked, _ENTROPY_DRAWS).each
     return found
 
 

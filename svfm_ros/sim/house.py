@@ -35,6 +35,7 @@ Array = NDArray[np.float64]
 
 RESOLUTION_M = 0.05
 _BORDER_M = 0.25
+_PLAN_M = 0.05  # cell of the floor plan
 _ALL_AROUND = np.ones((3, 3), dtype=bool)
 
 BODY_HEIGHT_M = 1.8
@@ -162,45 +163,43 @@ def distance_to_segments(points: Array, segments: Array) -> Array:
     return np.asarray(np.sqrt(best))
 
 
-def floor_plan(house: House, height_m: float, resolution_m: float = 0.05) -> OccupancyGrid:
+def floor_plan(house: House, height_m: float) -> OccupancyGrid:
     """Surfaces are occupied, what can be reached from the places is free, all else (inside walls, outside) unknown."""
     x0, y0, x1, y1 = house.bounds()
-    left = round((x0 - _BORDER_M) / resolution_m) * resolution_m
-    low = round((y0 - _BORDER_M) / resolution_m) * resolution_m
-    width = int(np.ceil((x1 + _BORDER_M - left) / resolution_m))
-    height = int(np.ceil((y1 + _BORDER_M - low) / resolution_m))
-    solid = _solid_cells(house, height_m, (height, width), left, low, resolution_m)
+    left = round((x0 - _BORDER_M) / _PLAN_M) * _PLAN_M
+    low = round((y0 - _BORDER_M) / _PLAN_M) * _PLAN_M
+    width = int(np.ceil((x1 + _BORDER_M - left) / _PLAN_M))
+    height = int(np.ceil((y1 + _BORDER_M - low) / _PLAN_M))
+    solid = _solid_cells(house, height_m, (height, width), left, low)
     regions, _ = label(~solid)
-    starts = [_cell(p.x, p.y, left, low, resolution_m) for p in house.places]
+    starts = [_cell(p.x, p.y, left, low) for p in house.places]
     free = np.isin(regions, [regions[s] for s in starts if regions[s] > 0])
     if not free.any() or free[0].any():
         raise DataError(f"{house.name}: expected walls all around the places, got a gap that leads outside")
     prob = np.full(solid.shape, np.nan, dtype=np.float32)
     prob[free] = 0.0
     prob[solid & binary_dilation(free, _ALL_AROUND)] = 1.0
-    return OccupancyGrid(prob, resolution_m, Pose2(round(left, 6), round(low, 6), 0.0))
+    return OccupancyGrid(prob, _PLAN_M, Pose2(round(left, 6), round(low, 6), 0.0))
 
 
-def _solid_cells(
-    house: House, height_m: float, shape: tuple[int, int], left: float, low: float, resolution_m: float
-) -> NDArray[np.bool_]:
+def _solid_cells(house: House, height_m: float, shape: tuple[int, int], left: float, low: float) -> NDArray[np.bool_]:
     """Cells whose middle lies within something, or through which a surface passes."""
     rows, columns = np.mgrid[: shape[0], : shape[1]]
-    middles = np.stack([left + (columns + 0.5) * resolution_m, low + (rows + 0.5) * resolution_m], axis=-1)
+    middles = np.stack([left + (columns + 0.5) * _PLAN_M, low + (rows + 0.5) * _PLAN_M], axis=-1)
     solid = np.zeros(shape, dtype=bool)
     for thing in house.at_height(height_m):
         solid |= contains(thing.outline, middles.reshape(-1, 2)).reshape(shape)
         for x0, y0, x1, y1 in thing.segments():
-            steps = int(np.hypot(x1 - x0, y1 - y0) / resolution_m * 8) + 2
+            steps = int(np.hypot(x1 - x0, y1 - y0) / _PLAN_M * 8) + 2
             x, y = np.linspace(x0, x1, steps), np.linspace(y0, y1, steps)
-            solid[_cell(x, y, left, low, resolution_m)] = True
+            solid[_cell(x, y, left, low)] = True
     return solid
 
 
-def _cell(x: ArrayLike, y: ArrayLike, left: float, low: float, resolution_m: float) -> tuple[Any, Any]:
+def _cell(x: ArrayLike, y: ArrayLike, left: float, low: float) -> tuple[Any, Any]:
     """Row and column of points; 1e-6 of a cell is added: walls on grid lines do not depend on rounding."""
-    row = np.floor((np.asarray(y) - low) / resolution_m + 1e-6).astype(np.int64)
-    return row, np.floor((np.asarray(x) - left) / resolution_m + 1e-6).astype(np.int64)
+    row = np.floor((np.asarray(y) - low) / _PLAN_M + 1e-6).astype(np.int64)
+    return row, np.floor((np.asarray(x) - left) / _PLAN_M + 1e-6).astype(np.int64)
 
 
 @dataclass(frozen=True, slots=True)
@@ -232,11 +231,11 @@ class ClearanceGrid:
         return np.stack(np.meshgrid(x, y), axis=-1)
 
 
-def clearance_grid(house: House, resolution_m: float = RESOLUTION_M) -> ClearanceGrid:
+def clearance_grid(house: House) -> ClearanceGrid:
     """Measure the floor of a house, once."""
     x0, y0, x1, y1 = house.bounds()
-    x = np.arange(x0 - resolution_m, x1 + 2 * resolution_m, resolution_m)
-    y = np.arange(y0 - resolution_m, y1 + 2 * resolution_m, resolution_m)
+    x = np.arange(x0 - RESOLUTION_M, x1 + 2 * RESOLUTION_M, RESOLUTION_M)
+    y = np.arange(y0 - RESOLUTION_M, y1 + 2 * RESOLUTION_M, RESOLUTION_M)
     points = np.stack(np.meshgrid(x, y), axis=-1).reshape(-1, 2)
     obstacles = house.obstacles()
     distance = np.zeros(len(points))
@@ -245,4 +244,4 @@ def clearance_grid(house: House, resolution_m: float = RESOLUTION_M) -> Clearanc
         free &= ~contains(solid.outline, points)
     segments = np.concatenate([s.segments() for s in obstacles])
     distance[free] = distance_to_segments(points[free], segments)
-    return ClearanceGrid(distance.reshape(len(y), len(x)), float(x[0]), float(y[0]), resolution_m)
+    return ClearanceGrid(distance.reshape(len(y), len(x)), float(x[0]), float(y[0]), RESOLUTION_M)

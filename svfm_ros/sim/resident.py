@@ -71,11 +71,6 @@ class Resident:
         row = self._row(origin, hour, on or self._first_monday())
         return dict(zip(self.places, row.tolist(), strict=True))
 
-    def entropy(self, origin: str, hour: float, on: date | None = None) -> float:
-        """Entropy of these shares in nats."""
-        row = self._row(origin, hour, on or self._first_monday())
-        return float(-np.sum(row * np.log(np.where(row > 0.0, row, 1.0))))
-
     def is_night(self, hour: float) -> bool:
         """Whether they are in bed at this local hour."""
         return self._period(hour) == _NIGHT

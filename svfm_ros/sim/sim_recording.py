@@ -70,14 +70,13 @@ class Recorder:
         self,
         walks: Sequence[LabelledWalk],
         seed: int,
-        name: str = "recording",
         span_ns: tuple[int, int] | None = None,
     ) -> Recording:
         """Walks that follow each other as one recording; each must begin where the last one ended.
 
         ``span_ns`` says when the recording begins and ends; without it, shortly before and after the walks.
         """
-        return self._recording(name, tuple(walks), seed, span_ns)
+        return self._recording("recording", tuple(walks), seed, span_ns)
 
     def _recording(
         self, name: str, walks: tuple[LabelledWalk, ...], seed: int, span_ns: tuple[int, int] | None = None

@@ -81,14 +81,12 @@ def simulate_tour(
     seed: int = 0,
     every_s: float = 15.0,
     start_hour: float = 10.0,
-    habits: HabitConfig | None = None,
-    book: RouteBook | None = None,
 ) -> list[LabelledWalk]:
     """From stop to stop, each walk from where the last one ended; one sets off every ``every_s`` seconds."""
-    config, habits = config or WalkerConfig(), habits or HabitConfig()
-    book = book or route_book(house, config)
+    config = config or WalkerConfig()
+    book = route_book(house, config)
     rng = np.random.default_rng([seed, 4])
-    first, _ = span_of_days(habits, 1.0, start_hour)
+    first, _ = span_of_days(HabitConfig(), 1.0, start_hour)
     trips = tour(book, stops, first, rng, round(every_s * NS_PER_S))
     return after_each_other(walk_all(book, trips, config, rng, (config.shortest_s, config.longest_s)))
 

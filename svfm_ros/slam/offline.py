@@ -21,6 +21,9 @@ __all__ = ["DrawnLoop", "SlamRun", "draw_grid", "run_slam", "seen_points"]
 Array = NDArray[np.float64]
 
 
+_SEEN_M = 30.0  # farther echoes are left out
+
+
 @dataclass(frozen=True, slots=True)
 class DrawnLoop:
     """A loop closure as drawn on the map, with its constraint."""
@@ -116,9 +119,9 @@ def draw_grid(scans: Iterable[Scan], trajectory: Trajectory, config: RasterConfi
     return raster.grid()
 
 
-def seen_points(scans: Iterable[Scan], trajectory: Trajectory, range_max_m: float = 30.0) -> dict[int, Array]:
+def seen_points(scans: Iterable[Scan], trajectory: Trajectory) -> dict[int, Array]:
     """Echoes ``(N, 2)`` in the sensor's frame of scans that have a pose, by stamp; motion in the sweep taken out."""
-    return {scan.stamp_ns: echoes(scan, range_max_m, twist) for scan, _, twist in _with_pose(scans, trajectory)}
+    return {scan.stamp_ns: echoes(scan, _SEEN_M, twist) for scan, _, twist in _with_pose(scans, trajectory)}
 
 
 def _with_pose(scans: Iterable[Scan], trajectory: Trajectory) -> Iterator[tuple[Scan, int, Array]]:

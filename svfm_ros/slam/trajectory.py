@@ -22,6 +22,8 @@ __all__ = ["History", "Trajectory", "poses_at", "save_tum", "twists"]
 Array = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
+_LONGEST_GAP_S = 0.5
+
 
 @dataclass(frozen=True, slots=True)
 class Trajectory:
@@ -119,17 +121,17 @@ def poses_at(wanted_ns: ArrayLike, stamps_ns: ArrayLike, poses: ArrayLike) -> Ar
     return geometry.compose(trajectory[before], geometry.exp(share * motion))
 
 
-def twists(stamps_ns: ArrayLike, poses: ArrayLike, longest_gap_s: float = 0.5) -> Array:
+def twists(stamps_ns: ArrayLike, poses: ArrayLike) -> Array:
     """Velocity ``(T, 3)`` (vx, vy, omega per second, in the pose's own axes) from each pose to the next.
 
-    Zero where the next pose is farther away in time than ``longest_gap_s``; the last has that of the one before.
+    Zero where the next pose is more than half a second away; the last has that of the one before.
     """
     stamps, trajectory = np.asarray(stamps_ns, dtype=np.int64), np.asarray(poses, dtype=float).reshape(-1, 3)
     if len(stamps) < 2:
         return np.zeros((len(stamps), 3))
     seconds = np.diff(stamps) / NS_PER_S
     motion = geometry.log(geometry.relative(trajectory[:-1], trajectory[1:]))
-    usable = (seconds > 0) & (seconds <= longest_gap_s)
+    usable = (seconds > 0) & (seconds <= _LONGEST_GAP_S)
     velocity = np.where(usable[:, None], motion / np.where(usable, seconds, 1.0)[:, None], 0.0)
     return np.concatenate([velocity, velocity[-1:]])
 

@@ -94,11 +94,11 @@ class BagWriter:
             self.path.rename(self._part / "old")
         (self._part / self.path.name).rename(self.path)
 
-    def write_scan(self, scan: Scan, topic: str = SCAN_TOPIC, frame_id: str = LASER_FRAME) -> None:
+    def write_scan(self, scan: Scan) -> None:
         """A LaserScan, stamped with its first beam, received when its last beam was taken."""
         t = self._types.types
         message = t[_SCAN_TYPE](
-            header=self._header(scan.stamp_ns, frame_id),
+            header=self._header(scan.stamp_ns, LASER_FRAME),
             angle_min=scan.angle_min,
             angle_max=scan.angle_min + scan.angle_step * (len(scan.ranges) - 1),
             angle_increment=scan.angle_step,
@@ -109,20 +109,18 @@ class BagWriter:
             ranges=scan.ranges.astype(np.float32, copy=False),
             intensities=np.empty(0, dtype=np.float32),
         )
-        self._write(topic, _SCAN_TYPE, message, scan.stamp_ns + round(scan.scan_time_s * NS_PER_S))
+        self._write(SCAN_TOPIC, _SCAN_TYPE, message, scan.stamp_ns + round(scan.scan_time_s * NS_PER_S))
 
-    def write_pose(self, stamp_ns: int, pose: ArrayLike, topic: str = TRUTH_TOPIC, frame_id: str = MAP_FRAME) -> None:
+    def write_pose(self, stamp_ns: int, pose: ArrayLike) -> None:
         """A PoseStamped from ``(3,)``: x, y, theta."""
-        message = self._types.types[_POSE_TYPE](header=self._header(stamp_ns, frame_id), pose=self._pose(pose))
-        self._write(topic, _POSE_TYPE, message, stamp_ns)
+        message = self._types.types[_POSE_TYPE](header=self._header(stamp_ns, MAP_FRAME), pose=self._pose(pose))
+        self._write(TRUTH_TOPIC, _POSE_TYPE, message, stamp_ns)
 
-    def write_imu(
-        self, stamp_ns: int, gyro: ArrayLike, accel: ArrayLike, topic: str = IMU_TOPIC, frame_id: str = LASER_FRAME
-    ) -> None:
+    def write_imu(self, stamp_ns: int, gyro: ArrayLike, accel: ArrayLike) -> None:
         """An Imu without orientation: angular rate (rad/s) and specific force (m/s^2), both ``(3,)``."""
         t = self._types.types
         message = t[_IMU_TYPE](
-            header=self._header(stamp_ns, frame_id),
+            header=self._header(stamp_ns, LASER_FRAME),
             orientation=t["geometry_msgs/msg/Quaternion"](x=0.0, y=0.0, z=0.0, w=1.0),
             orientation_covariance=np.array([-1.0, *8 * (0.0,)]),  # "no orientation", as the message's comment has it
             angular_velocity=self._vector(gyro),
@@ -130,7 +128,7 @@ class BagWriter:
             linear_acceleration=self._vector(accel),
             linear_acceleration_covariance=np.zeros(9),
         )
-        self._write(topic, _IMU_TYPE, message, stamp_ns)
+        self._write(IMU_TOPIC, _IMU_TYPE, message, stamp_ns)
 
     def write_odometry(
         self, stamp_ns: int, pose: ArrayLike, twist: ArrayLike, covariance: ArrayLike, topic: str = ODOM_TOPIC

@@ -58,20 +58,21 @@ class ScanSource:
 
 _GZIP_MAGIC = b"\x1f\x8b"
 _BLOCK = 1 << 20
+_HEAD_BYTES = 4096
 _MOST_BYTES = 1 << 30
 
 
-def read_head(path: Path, size: int = 4096) -> bytes:
+def read_head(path: Path) -> bytes:
     """The first bytes of a file, unpacked where it is gzip; refuses a file that is missing or empty."""
     check_regular(path)
     try:
         with path.open("rb") as file:
-            head = file.read(size)
+            head = file.read(_HEAD_BYTES)
     except OSError as error:
         raise DataError(f"cannot read {path}: {error.strerror or error}") from error
     if not head:
         raise DataError(f"{path} is empty: expected a recording of scans")
-    return zlib.decompressobj(31).decompress(head, size) if _is_sound_gzip(head) else head
+    return zlib.decompressobj(31).decompress(head, _HEAD_BYTES) if _is_sound_gzip(head) else head
 
 
 def _is_sound_gzip(head: bytes) -> bool:

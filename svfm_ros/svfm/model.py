@@ -164,14 +164,6 @@ class RealisedField:
         params = self._packed_params(t, h)
         return self.groups.unpack(realise(params, self.eps_u, self.eps_v, self.model.config.still_speed))
 
-    def params(self, t: Tensor, h: Tensor) -> FieldParams:
-        """Parameters of the field that each row follows, leading shape (B,)."""
-        params, unpack = self._packed_params(t, h), self.groups.unpack
-        if params.sigma_u is None or params.sigma_v is None:
-            return FieldParams(unpack(params.a))
-        sigma = unpack(torch.stack((params.sigma_u, params.sigma_v), dim=-1))
-        return FieldParams(unpack(params.a), sigma[:, 0], sigma[:, 1])
-
     def _packed_params(self, t: Tensor, h: Tensor) -> FieldParams:
         x = with_time(self.model.config, t if self.origin is None else t + self.origin, h)
         return self.model.fields.forward(self.groups.pack(x), self.weights)

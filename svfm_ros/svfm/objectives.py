@@ -25,11 +25,6 @@ class Normaliser:
     scale: float  # metres per state unit
 
     @classmethod
-    def identity(cls, dim: int) -> "Normaliser":
-        """Shift 0 and scale 1."""
-        return cls((0.0,) * dim, 1.0)
-
-    @classmethod
     def fit(cls, x: Tensor) -> "Normaliser":
         """From positions (N, dim): their mean, and the root mean square over all axes as the scale."""
         if x.ndim != 2 or x.shape[0] == 0 or not bool(torch.isfinite(x).all()):

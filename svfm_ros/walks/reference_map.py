@@ -28,6 +28,7 @@ Cells = NDArray[np.uint8]
 UNKNOWN, FREE, WALL = 0, 1, 2
 
 _OCCUPIED, _EMPTY = 0.65, 0.25  # probabilities from which on, and up to which, a cell is wall or free: those of ROS
+_RESOLUTION_M = 0.05
 _MARGIN_M = 1.0  # unknown cells around everything that was seen
 _BEAMS = 180  # lines of sight per position
 _GAP = 1.15  # a point this much farther away than its neighbours may be seen through a gap between points: left out
@@ -61,12 +62,12 @@ class ReferenceMap:
         return cls._drawn(surface, walls, free_xy, resolution_m)
 
     @classmethod
-    def from_walk(cls, walk: Walk, resolution_m: float = 0.05) -> "ReferenceMap":
+    def from_walk(cls, walk: Walk) -> "ReferenceMap":
         """From one walk: its frame becomes the house's."""
         if not len(walk.points):
             raise DataError(f"expected a walk that saw something, got {walk.walk_id} without points")
         points = _with_neighbours(walk.points)
-        return cls._drawn(points, points, _seen_free(walk, resolution_m), resolution_m)
+        return cls._drawn(points, points, _seen_free(walk, _RESOLUTION_M), _RESOLUTION_M)
 
     def extended(self, walk: Walk) -> "ReferenceMap":
         """The map with what an aligned walk (in the house's frame) saw beyond its edge."""

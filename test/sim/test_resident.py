@@ -35,13 +35,12 @@ def distance(a: dict[str, float], b: dict[str, float]) -> float:
     return 0.5 * sum(abs(a[n] - b[n]) for n in a)
 
 
-def test_shares_are_probabilities_with_their_entropy(person: Resident) -> None:
+def test_shares_are_probabilities(person: Resident) -> None:
     for origin in person.places:
         for hour in (3.0, 8.0, 15.0, 20.0):
             shares = person.shares(origin, hour)
             assert sum(shares.values()) == pytest.approx(1.0)
             assert shares[origin] == 0.0
-            assert person.entropy(origin, hour) == pytest.approx(stats.entropy(list(shares.values())))
     with pytest.raises(DataError, match="'attic'"):
         person.shares("attic", 3.0)
 

@@ -7,8 +7,9 @@ from hypothesis import strategies as st
 
 from svfm_ros import geometry
 from svfm_ros.errors import DataError
-from svfm_ros.slam.graph.block_cholesky import build_structure, factorise
+from svfm_ros.slam.graph.block_cholesky import FIXED, build_structure, factorise
 from svfm_ros.slam.graph.pose_graph import PoseGraph
+from svfm_ros.slam.graph.robust_loops import odometry_consistent
 from svfm_ros.slam.matching.pose_covariance import BREAK
 from svfm_ros.types import Constraint, Pose2
 
@@ -42,6 +43,14 @@ def graph_of(truth: np.ndarray, rng: np.random.Generator, loops: list[tuple[int,
     for a, b in loops:
         graph.add(between(truth, a, b, "loop", LOOP_SIGMA, rng.normal(size=3)))
     return graph
+
+
+def covariance_of(graph: PoseGraph, row: int) -> np.ndarray:
+    """Covariance of a pose relative to the first one, in map axes, as the check of loops computes it."""
+    edges = graph._take_edges()
+    factor = odometry_consistent(graph.poses(), edges, ~edges.is_loop)[0].factor
+    assert factor is not None
+    return factor.propagated(FIXED, int(factor.structure.column[row]), np.zeros((3, 3)), np.eye(3))
 
 
 def rmse(result_poses: np.ndarray, truth: np.ndarray) -> float:
@@ -95,9 +104,8 @@ def test_exact_measurements_are_met_exactly() -> None:
     graph.add(between(truth, 3, 123, "loop", LOOP_SIGMA, np.zeros(3)))
     result = graph.optimise()
     np.testing.assert_allclose(result.poses, truth, atol=1e-6)
-    assert result.chi2 < 1e-9
     np.testing.assert_array_equal(result.weights, [1.0])
-    assert result.pose(149).x == pytest.approx(truth[149, 0])
+    assert graph.pose(149).x == pytest.approx(truth[149, 0])
 
 
 def test_information_is_read_in_the_axes_of_the_pose_it_starts_from() -> None:
@@ -108,20 +116,10 @@ def test_information_is_read_in_the_axes_of_the_pose_it_starts_from() -> None:
     sure_of_x, sure_of_y = np.diag([1e6, 1.0, 1e4]), np.diag([1.0, 1e6, 1e4])
     graph.add(Constraint(7, 8, Pose2(1.0, 0.0, 0.0), sure_of_x, "odometry"))
     graph.add(Constraint(7, 8, Pose2(2.0, 0.5, 0.0), sure_of_y, "odometry"))
-    pose = graph.optimise().pose(8)
+    graph.optimise()
+    pose = graph.pose(8)
     # In the frame of 7 the answer is (1, 0.5); 7 looks along the map's y axis.
     np.testing.assert_allclose([pose.x, pose.y], [1.0 - 0.5, 2.0 + 1.0], atol=1e-4)
-
-
-def test_the_first_node_is_held_even_against_a_prior() -> None:
-    graph = PoseGraph()
-    graph.add_node(0, Pose2(0.0, 0.0, 0.0))
-    graph.add_node(1, Pose2(1.0, 0.0, 0.0))
-    graph.add(Constraint(0, 1, Pose2(1.0, 0.0, 0.0), np.eye(3), "odometry"))
-    graph.add(Constraint(1, 1, Pose2(1.0, 2.0, 0.0), np.eye(3), "prior"))
-    result = graph.optimise()
-    np.testing.assert_allclose(result.pose(0).as_array(), 0.0)
-    assert result.pose(1).y == pytest.approx(1.0, abs=1e-4)
 
 
 def test_loops_take_most_of_the_drift_away() -> None:
@@ -190,7 +188,7 @@ def test_covariance_is_that_of_repeated_trials() -> None:
         graph = graph_of(truth, np.random.default_rng(seed), [])
         ends.append(graph.optimise().poses[-1])
     seen = np.cov(np.array(ends).T)
-    said = graph.covariance(39)
+    said = covariance_of(graph, 39)
     np.testing.assert_allclose(np.sqrt(np.diag(said)), np.sqrt(np.diag(seen)), rtol=0.15)
     np.testing.assert_allclose(said / np.abs(said).max(), seen / np.abs(seen).max(), atol=0.15)
 
@@ -207,7 +205,7 @@ def test_loops_across_a_break_of_odometry_are_accepted_however_wrong_the_motion_
     unknown = np.diag(BREAK) ** -0.5
     graph.add(between(truth, 29, 30, "odometry", unknown, off / unknown))
     graph.optimise()
-    assert np.sqrt(np.diag(graph.covariance(30))) == pytest.approx(unknown, rel=0.2)
+    assert np.sqrt(np.diag(covariance_of(graph, 30))) == pytest.approx(unknown, rel=0.2)
     for k in range(5, 25, 5):
         graph.add(between(truth, k, k + 30, "loop", LOOP_SIGMA, np.zeros(3)))
     assert graph.optimise().weights.tolist() == [1.0, 1.0, 1.0, 1.0]
@@ -225,7 +223,7 @@ def test_nodes_that_came_meanwhile_move_along() -> None:
 
     graph._solve = add_one_meanwhile  # type: ignore[assignment,method-assign]
     result = graph.optimise()
-    assert len(result.ids) == 130
+    assert len(result.poses) == 130
     moved = graph.pose(129).inverse() @ graph.pose(130)
     np.testing.assert_allclose(moved.as_array(), [0.5, 0.1, 0.2], atol=1e-9)
 
@@ -242,9 +240,9 @@ def test_a_graph_that_falls_apart_stays_where_it_is() -> None:
 
 def test_one_node_and_no_node_are_graphs_too() -> None:
     graph = PoseGraph()
-    assert len(graph.optimise().ids) == 0
+    assert len(graph.optimise().poses) == 0
     graph.add_node(5, Pose2(1.0, 2.0, 3.0))
-    np.testing.assert_allclose(graph.optimise().pose(5).as_array(), [1.0, 2.0, 3.0])
+    np.testing.assert_allclose(graph.optimise().poses, [[1.0, 2.0, 3.0]])
 
 
 def test_unknown_and_doubled_nodes_are_refused() -> None:

@@ -47,7 +47,7 @@ class PaperForecaster:
     seed: int = 0
     report: TrainReport | None = None  # of the last training
     _model: MixtureModel | None = None
-    _scale: Normaliser = field(default_factory=lambda: Normaliser.identity(2))
+    _scale: Normaliser = field(default_factory=lambda: Normaliser((0.0, 0.0), 1.0))
     _dt_s: float = 1.0
     _spread: Array = field(default_factory=lambda: np.zeros((1, 2, 2)))  # (ticks + 1, 2, 2), root of the covariance
 

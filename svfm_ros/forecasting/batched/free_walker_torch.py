@@ -51,9 +51,9 @@ def next_move(weights: Mapping[str, Tensor], moves: Tensor, known: Tensor) -> Ne
     )
 
 
-def move_log_densities(expected: NextMove, move: Tensor, nu: Tensor, noise_var: Tensor | float = 0.0) -> Tensor:
+def move_log_densities(expected: NextMove, move: Tensor, nu: Tensor) -> Tensor:
     """Log densities (...) of moves (..., 2), whatever part they come from."""
-    return torch.logsumexp(part_log_densities(expected, move, nu, noise_var) + expected.log_share, -1)
+    return torch.logsumexp(part_log_densities(expected, move, nu) + expected.log_share, -1)
 
 
 def part_log_densities(expected: NextMove, move: Tensor, nu: Tensor, noise_var: Tensor | float = 0.0) -> Tensor:

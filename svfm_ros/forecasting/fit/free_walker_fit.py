@@ -22,6 +22,7 @@ Array = NDArray[np.float64]
 _NAMES = ("w1", "b1", "w2", "b2", "w3", "b3", "log_nu")
 _JITTER_M = 0.003
 _BATCH = 8192
+_GROUPS = 400  # of moves whose gradients say how much is known of each weight
 _LEAST_NU = 2.5  # below, sampled moves would be metres long now and then
 _FIRST_OUTPUTS = [0.0] * 5 + [0.0, 0.0, 0.8, 0.8, -1.0] * (GOING - 1) + [-2.0, 0.0]
 """Outputs before training: one part goes on steadily, others are wider and rarer, few stand."""
@@ -109,9 +110,7 @@ def _set_off(left: float, stood: float, usual: float = _USUAL_SET_OFF) -> Array:
     return np.array([(left + _USUAL_TICKS * usual) / (stood + _USUAL_TICKS)])
 
 
-def learn_prior(
-    scenes: Sequence[Sequence[Array]], steps: int = 3000, seed: int = 0, first: Array | None = None
-) -> FreeWalkerPrior:
+def learn_prior(scenes: Sequence[Sequence[Array]], steps: int = 3000, seed: int = 0) -> FreeWalkerPrior:
     """The population's free walker from tracks (T, 2) on ticks of 0.4 s; every scene weighs the same."""
     rng = np.random.default_rng(seed)
     tracks = [t for scene in scenes for t in scene]
@@ -130,7 +129,7 @@ def learn_prior(
         adam.step(loss)
     clean = _samples(tracks, weights, rng, 0.0)
     rate = float(np.median([_set_off(*_rests(scene))[0] for scene in scenes]))
-    free = _as_free(w, _first_move(tracks) if first is None else first, np.array([rate]))
+    free = _as_free(w, _first_move(tracks), np.array([rate]))
     return FreeWalkerPrior(free, _fisher(w, clean))
 
 
@@ -191,10 +190,10 @@ class WalkerStatistics:
         )
 
 
-def walker_statistics(free: FreeWalker, tracks: Sequence[Array], seed: int = 0) -> WalkerStatistics:
+def walker_statistics(free: FreeWalker, tracks: Sequence[Array]) -> WalkerStatistics:
     """Statistics of one home from its free walker and its tracks (T, 2) on the walker's tick."""
     long_enough = [track for track in tracks if len(track) > 2]
-    samples = _samples(long_enough, [1.0] * len(long_enough), np.random.default_rng(seed), 0.0)
+    samples = _samples(long_enough, [1.0] * len(long_enough), np.random.default_rng(0), 0.0)
     weights, moves = _weights(free), len(samples.known)
     w = {name: torch.as_tensor(x, dtype=torch.float32).requires_grad_(True) for name, x in weights.items()}
     information = {name: moves * x for name, x in _fisher(w, samples).items()}
@@ -267,16 +266,16 @@ def _fresh(generator: torch.Generator) -> dict[str, Tensor]:
     }
 
 
-def _fisher(w: dict[str, Tensor], samples: _Samples, groups: int = 400) -> dict[str, Array]:
+def _fisher(w: dict[str, Tensor], samples: _Samples) -> dict[str, Array]:
     """Mean square of the gradient of the log density of one move, weight by weight."""
     total = {name: torch.zeros_like(x) for name, x in w.items()}
     size = 16
     rng = np.random.default_rng(0)
-    for _ in range(groups):
+    for _ in range(_GROUPS):
         pick = torch.as_tensor(rng.integers(len(samples.known), size=size))
         grads = torch.autograd.grad(_log_density(w, _some(samples, pick)).sum(), list(w.values()))
         for (name, _), g in zip(w.items(), grads, strict=True):
-            total[name] += g.square() / (groups * size)
+            total[name] += g.square() / (_GROUPS * size)
     return {name: x.numpy().astype(float) for name, x in total.items()}
 
 

@@ -62,16 +62,14 @@ def build_structure(count: int, fixed: int, edge_from: Ints, edge_to: Ints) -> S
     """Order the poses ``0 .. count - 1`` without the fixed one, and find where the factor of these edges has blocks."""
     unknown = np.arange(count) - (np.arange(count) > fixed)
     unknown[fixed] = FIXED
-    a = np.where(edge_from < 0, FIXED, unknown[edge_from])  # a prior starts from the map, which is fixed as well
-    b = unknown[edge_to]
+    a, b = unknown[edge_from], unknown[edge_to]
     free = (a != FIXED) & (b != FIXED) & (a != b)
     order, starts, rows = minimum_degree(count - 1, a[free], b[free])
     position = np.empty(count - 1, dtype=np.int64)
     position[order] = np.arange(count - 1)
     column = np.where(unknown == FIXED, FIXED, position[np.maximum(unknown, 0)] if count > 1 else FIXED)
     rows = _sort_rows(starts, position[rows])
-    from_column = np.where(edge_from < 0, FIXED, column[edge_from])
-    return Structure(column, starts, rows, _find_slots(starts, rows, from_column, column[edge_to]))
+    return Structure(column, starts, rows, _find_slots(starts, rows, column[edge_from], column[edge_to]))
 
 
 def factorise(structure: Structure, diagonal: Array, below: Array) -> Factor | None:

@@ -24,10 +24,10 @@ class Edges:
     """Constraints of a graph, by the rows of their poses.
 
     The residual of an edge is ``inverse(from) @ to`` minus what was measured: x and y in the axes of ``from``, and the
-    turn. A prior's ``from`` is the map itself (-1).
+    turn.
     """
 
-    start: Ints  # (E,), -1 for the map
+    start: Ints  # (E,)
     end: Ints  # (E,)
     measured: Array  # (E, 3)
     information: Array  # (E, 3, 3)
@@ -60,16 +60,12 @@ class GraphSolution:
 
     poses: Array  # (N, 3)
     factor: Factor | None  # of the undamped system; None where there is nothing to solve for
-    iterations: int
-    cost: float
 
 
 def minimise(poses: Array, edges: Edges, structure: Structure, max_iterations: int, tolerance: float) -> GraphSolution:
     """Levenberg-Marquardt from the given poses; undamped (Gauss-Newton) while the cost decreases."""
     poses, damping, used_damping, factor = poses.copy(), 0.0, 0.0, None
-    cost, iterations = np.inf, 0
-    while iterations < max_iterations:
-        iterations += 1
+    for _ in range(max_iterations):
         diagonal, below, gradient, cost = _linearise(poses, edges, structure, damping)
         factor = factorise(structure, diagonal, below)
         used_damping = damping
@@ -82,9 +78,7 @@ def minimise(poses: Array, edges: Edges, structure: Structure, max_iterations: i
         if trial_cost <= cost:
             poses, damping = trial, damping / 10.0 if damping > 1e-6 else 0.0
             if cost - trial_cost <= tolerance * cost or longest < _SHORTEST_STEP:
-                cost = trial_cost
                 break
-            cost = trial_cost
         elif longest < 1e-6 or damping > _MOST_DAMPING:  # converged to numerical precision
             break
         else:
@@ -92,7 +86,7 @@ def minimise(poses: Array, edges: Edges, structure: Structure, max_iterations: i
     if used_damping:  # it makes covariances too small, most of all across odometry breaks
         diagonal, below, _, _ = _linearise(poses, edges, structure, 0.0)
         factor = factorise(structure, diagonal, below) or factor
-    return GraphSolution(poses, factor, iterations, float(cost))
+    return GraphSolution(poses, factor)
 
 
 def _linearise(poses: Array, edges: Edges, structure: Structure, damping: float) -> tuple[Array, Array, Array, float]:
@@ -118,14 +112,10 @@ def _moved(poses: Array, step: Array, column: Ints) -> Array:
 
 @kernel
 def _residual(poses: Array, start: int, end: int, measured: Array, out: Array) -> None:
-    x, y, turn = poses[end, 0], poses[end, 1], poses[end, 2]
-    if start >= 0:
-        dx, dy = x - poses[start, 0], y - poses[start, 1]
-        c, s = np.cos(poses[start, 2]), np.sin(poses[start, 2])
-        x, y = c * dx + s * dy, -s * dx + c * dy
-        turn -= poses[start, 2]
-    out[0], out[1] = x - measured[0], y - measured[1]
-    out[2] = (turn - measured[2] + np.pi) % (2.0 * np.pi) - np.pi
+    dx, dy = poses[end, 0] - poses[start, 0], poses[end, 1] - poses[start, 1]
+    c, s = np.cos(poses[start, 2]), np.sin(poses[start, 2])
+    out[0], out[1] = c * dx + s * dy - measured[0], -s * dx + c * dy - measured[1]
+    out[2] = (poses[end, 2] - poses[start, 2] - measured[2] + np.pi) % (2.0 * np.pi) - np.pi
 
 
 @kernel
@@ -140,13 +130,11 @@ def _residuals(poses: Array, start: Ints, end: Ints, measured: Array) -> Array:
 def jacobians(poses: Array, start: int, end: int) -> tuple[Array, Array]:
     """Of an edge's residual by the pose it starts from and the one it ends at, ``(3, 3)`` each."""
     J_start, J_end = np.zeros((3, 3)), np.zeros((3, 3))
-    c, s = 1.0, 0.0
-    if start >= 0:
-        c, s = np.cos(poses[start, 2]), np.sin(poses[start, 2])
-        dx, dy = poses[end, 0] - poses[start, 0], poses[end, 1] - poses[start, 1]
-        J_start[0, 0], J_start[0, 1], J_start[0, 2] = -c, -s, -s * dx + c * dy
-        J_start[1, 0], J_start[1, 1], J_start[1, 2] = s, -c, -c * dx - s * dy
-        J_start[2, 2] = -1.0
+    c, s = np.cos(poses[start, 2]), np.sin(poses[start, 2])
+    dx, dy = poses[end, 0] - poses[start, 0], poses[end, 1] - poses[start, 1]
+    J_start[0, 0], J_start[0, 1], J_start[0, 2] = -c, -s, -s * dx + c * dy
+    J_start[1, 0], J_start[1, 1], J_start[1, 2] = s, -c, -c * dx - s * dy
+    J_start[2, 2] = -1.0
     J_end[0, 0], J_end[0, 1], J_end[1, 0], J_end[1, 1], J_end[2, 2] = c, s, -s, c, 1.0
     return J_start, J_end
 
@@ -183,8 +171,7 @@ def _assemble(
         for i in range(3):
             cost += r[i] * (W[i, 0] * r[0] + W[i, 1] * r[1] + W[i, 2] * r[2])
         J_a, J_b = jacobians(poses, start[e], end[e])
-        a = column[start[e]] if start[e] >= 0 else -1
-        b = column[end[e]]
+        a, b = column[start[e]], column[end[e]]
         if a >= 0:
             _add_product(diagonal[a], J_a, W, J_a)
             _add_pull(gradient[a], J_a, W, r)

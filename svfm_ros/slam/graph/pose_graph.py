@@ -12,7 +12,6 @@ from numpy.typing import NDArray
 
 from svfm_ros import geometry
 from svfm_ros.errors import DataError
-from svfm_ros.slam.graph.block_cholesky import FIXED
 from svfm_ros.slam.graph.edges import Edges
 from svfm_ros.slam.graph.robust_loops import RobustSolution, odometry_consistent, solve_robustly
 from svfm_ros.types import Constraint, Pose2
@@ -22,24 +21,15 @@ __all__ = ["GraphResult", "PoseGraph"]
 Array = NDArray[np.float64]
 Bools = NDArray[np.bool_]
 
-_MAP = -1  # row that stands for the map frame, where priors start
-
 
 @dataclass(frozen=True, slots=True)
 class GraphResult:
     """Optimised poses and the decision about each loop."""
 
-    ids: NDArray[np.int64]  # (N,), in the order they were added
-    poses: Array  # (N, 3), T_map_node
-    iterations: int
-    chi2: float  # of all accepted constraints
+    poses: Array  # (N, 3), T_map_node, in the order they were added
     loops: tuple[Constraint, ...]
     weights: Array  # (loops,), 1 accepted, 0 rejected
     worst_step_chi2: float  # the largest squared, weighted residual of a constraint that is no loop
-
-    def pose(self, node_id: int) -> Pose2:
-        """``T_map_node`` of one node."""
-        return Pose2.from_array(self.poses[int(np.flatnonzero(self.ids == node_id)[0])])
 
 
 class PoseGraph:
@@ -58,7 +48,6 @@ class PoseGraph:
         self._accepted: Bools = np.empty(0, dtype=bool)
         self._possible: Bools = np.empty(0, dtype=bool)
         self._by_odometry: Array = np.empty((0, 3))
-        self._robust: RobustSolution | None = None
         self._edges = Edges(*(np.empty(s, t) for s, t in _EMPTY))
 
     def __len__(self) -> int:
@@ -73,10 +62,9 @@ class PoseGraph:
             self._poses.append(T_map_node.as_array())
 
     def add(self, constraint: Constraint) -> None:
-        """Add a constraint between two nodes; a prior's ``from_id`` is ignored."""
+        """Add a constraint between two nodes."""
         with self._lock:
-            start = _MAP if constraint.kind == "prior" else self._row_of(constraint.from_id)
-            self._rows.append((start, self._row_of(constraint.to_id)))
+            self._rows.append((self._row_of(constraint.from_id), self._row_of(constraint.to_id)))
             self._constraints.append(constraint)
 
     def pose(self, node_id: int) -> Pose2:
@@ -92,29 +80,17 @@ class PoseGraph:
         with self._lock:
             poses, edges = np.array(self._poses).reshape(-1, 3), self._take_edges()
         if not len(poses):
-            return GraphResult(np.empty(0, dtype=np.int64), poses, 0, 0.0, (), np.empty(0), 0.0)
+            return GraphResult(poses, (), np.empty(0), 0.0)
         robust = self._solve(poses, edges)
         with self._lock:
             self._adopt(poses, robust)
-            ids = np.fromiter(self._row, dtype=np.int64, count=len(poses))
         loops = np.flatnonzero(edges.is_loop)
         return GraphResult(
-            ids,
             robust.solution.poses,
-            robust.solution.iterations,
-            robust.solution.cost,
             tuple(self._constraints[int(e)] for e in loops),
             robust.accepted[loops].astype(float),
             float(robust.costs[~edges.is_loop].max(initial=0.0)),
         )
-
-    def covariance(self, node_id: int) -> Array:
-        """Covariance ``(3, 3)`` of a node's pose relative to the first node, in map axes; after ``optimise``."""
-        factor = None if self._robust is None else self._robust.solution.factor
-        row = self._row_of(node_id)
-        if factor is None or row >= len(factor.structure.column):
-            raise DataError(f"expected a node that was optimised, got {node_id}")
-        return factor.propagated(FIXED, int(factor.structure.column[row]), np.zeros((3, 3)), np.eye(3))
 
     def _row_of(self, node_id: int) -> int:
         if node_id not in self._row:
@@ -166,7 +142,7 @@ class PoseGraph:
             later = [geometry.compose(move, p) for p in self._poses[len(after) :]]
             self._poses[len(after) :] = later
         self._poses[: len(after)] = list(after)
-        self._accepted, self._robust = robust.accepted, robust
+        self._accepted = robust.accepted
 
 
 _EMPTY = ((0, np.int64), (0, np.int64), ((0, 3), float), ((0, 3, 3), float), (0, bool))

@@ -3,6 +3,9 @@
 The target is a pyramid of score grids. The score at a coarse level is an upper bound for all poses of its block, so the
 search returns the same best pose as an exhaustive search over all cells and angles. Used by scan matching, loop
 closure, relocalisation and the alignment of walks.
+
+Written by hand because it is faster than the library of the same method: on the 1,061 s of scans of Freiburg 079, SLAM
+takes 11 s with it, yag-slam (the matcher of Karto, compiled) 108 s (``benchmarks/slam.py``).
 """
 
 from dataclasses import dataclass
