@@ -48,7 +48,7 @@ _MARKER_BYTES_PER_S = 900_000  # of path markers, live and what-if together
 
 @dataclass(frozen=True, slots=True)
 class _ReceivedPose:
-    message: PoseWithCovarianceStamped
+    at: WearerPose
     arrival_s: float  # monotonic
 
 
@@ -110,7 +110,10 @@ class ForecastNode(ConfiguredNode[ForecastNodeConfig]):
 
     def _receive_pose(self, message: PoseWithCovarianceStamped) -> None:
         self._rate_meter.tick()
-        self._poses.append(_ReceivedPose(message, time.monotonic()))
+        header, arrival_s = message.header, time.monotonic()
+        pose, covariance = convert.from_pose_with_covariance(message)
+        at = WearerPose(pose, covariance, convert.stamp_ns(header.stamp), header.frame_id)
+        self._poses.append(_ReceivedPose(at, arrival_s))
         self._worker.put(None)
 
     def _receive_model(self, message: String) -> None:
@@ -172,10 +175,7 @@ class ForecastNode(ConfiguredNode[ForecastNodeConfig]):
             return
         self._rate_limit.spend(time.monotonic())
         self._update_map()
-        pose, covariance = convert.from_pose_with_covariance(latest.message)
-        header = latest.message.header
-        at = WearerPose(pose, covariance, convert.stamp_ns(header.stamp), header.frame_id)
-        walk = self._live.walk_so_far()
+        at, walk = latest.at, self._live.walk_so_far()
         forecast = self._publish(self._publisher, at, walk)
         self._durations.add(time.monotonic() - latest.arrival_s)
         if self.config.what_if_hour is not None:
@@ -189,8 +189,7 @@ class ForecastNode(ConfiguredNode[ForecastNodeConfig]):
         while self._poses:
             self._skipped += latest is not None
             latest = self._poses.popleft()
-            pose, covariance = convert.from_pose_with_covariance(latest.message)
-            self._live.add_pose(convert.stamp_ns(latest.message.header.stamp), pose, covariance)
+            self._live.add_pose(latest.at.stamp_ns, latest.at.pose, latest.at.covariance)
         return latest
 
     def _update_map(self) -> None:

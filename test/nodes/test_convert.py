@@ -84,7 +84,8 @@ def test_poses_survive(pose, time_ns):
 
 
 @given(poses, hnp.arrays(float, (3, 3), elements=st.floats(-10, 10)))
-def test_covariances_survive(pose, covariance):
+def test_covariances_survive(pose, root):
+    covariance = root @ root.T
     message = over_the_wire(convert.to_pose_with_covariance(pose, covariance, "map", 7))
     back, back_covariance = convert.from_pose_with_covariance(message)
     assert same_pose(back, pose)
@@ -204,3 +205,25 @@ def test_maps_with_too_many_cells_are_refused(monkeypatch):
     message.data.append(0)
     with pytest.raises(DataError, match="at most 6 cells, got 7"):
         convert.from_grid_message(message)
+
+
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [("position.x", math.nan), ("position.y", 1e300), ("orientation.w", math.inf), ("orientation.z", math.nan)],
+)
+def test_a_pose_that_is_none_is_refused(field, value):
+    message = convert.to_pose_with_covariance(Pose2(1.0, 2.0, 0.5), np.eye(3), "map", 10**18)
+    part, name = field.split(".")
+    setattr(getattr(message.pose.pose, part), name, value)
+    with pytest.raises(DataError, match="expected a finite pose"):
+        convert.from_pose_with_covariance(message)
+
+
+@pytest.mark.parametrize(("row", "column", "value"), [(0, 0, math.nan), (1, 1, 1e300), (2, 2, -1.0), (0, 1, 5.0)])
+def test_a_covariance_that_is_none_is_refused(row, column, value):
+    """Before, one such message made every forecast fail until the walk had ended."""
+    covariance = np.eye(3)
+    covariance[row, column] = covariance[column, row] = value
+    message = convert.to_pose_with_covariance(Pose2(1.0, 2.0, 0.5), covariance, "map", 10**18)
+    with pytest.raises(DataError, match="expected the covariance of a pose"):
+        convert.from_pose_with_covariance(message)

@@ -93,3 +93,12 @@ def test_clouds_that_are_too_large_are_refused(monkeypatch):
     monkeypatch.setattr(point_cloud, "MAX_CLOUD_BYTES", len(message.data) - 1)
     with pytest.raises(DataError, match="at most 31 bytes, got 32"):
         read_xyz(message)
+
+
+@pytest.mark.parametrize(("point_step", "datatype"), [(0, 7), (4, 7), (16, 99)])
+def test_fields_outside_of_the_points_are_refused(point_step, datatype):
+    message = cloud([(1, 2, 3), (4, 5, 6)])
+    message.point_step = point_step
+    message.fields[1].datatype = datatype
+    with pytest.raises(DataError, match="expected x, y and z within"):
+        read_xyz(message)

@@ -60,7 +60,8 @@ Array = NDArray[np.float64]
 # Rows of x, y and yaw in a ROS covariance of x, y, z, roll, pitch, yaw.
 _X_Y_YAW = np.ix_([0, 1, 5], [0, 1, 5])
 _UNKNOWN_CELL = -1
-_FARTHEST_M = 1e9
+_FARTHEST_M = 1e6
+_LARGEST_VARIANCE = 1e12
 
 
 def stamp(time_ns: int) -> Time:
@@ -132,12 +133,15 @@ def to_pose(pose: Pose2) -> Pose:
 
 
 def from_pose(message: Pose) -> Pose2:
-    """x, y and yaw of a pose; z, roll and pitch are left out."""
-    q = message.orientation
+    """x, y and yaw of a pose; z, roll and pitch are left out. Refuses what is not finite or very far away."""
+    q, x, y = message.orientation, message.position.x, message.position.y
     if q.x == q.y == q.z == q.w == 0.0:
         raise DataError("expected a pose with an orientation, got the quaternion 0, 0, 0, 0")
     yaw = math.atan2(2 * (q.w * q.z + q.x * q.y), q.w * q.w + q.x * q.x - q.y * q.y - q.z * q.z)
-    return Pose2(message.position.x, message.position.y, yaw)
+    turn = q.x + q.y + q.z + q.w + yaw
+    if not (abs(x) <= _FARTHEST_M and abs(y) <= _FARTHEST_M and math.isfinite(turn)):  # NaN fails as well
+        raise DataError(f"expected a finite pose at most {_FARTHEST_M:g} m from the origin")
+    return Pose2(x, y, yaw)
 
 
 def to_pose_stamped(pose: Pose2, frame: str, time_ns: int) -> PoseStamped:
@@ -156,9 +160,13 @@ def to_pose_with_covariance(pose: Pose2, covariance: Array, frame: str, time_ns:
 
 
 def from_pose_with_covariance(message: PoseWithCovarianceStamped) -> tuple[Pose2, Array]:
-    """The pose and the covariance ``(3, 3)`` of x, y, yaw."""
+    """The pose and the covariance ``(3, 3)`` of x, y, yaw, which must be one: finite, and no variance below zero."""
     full = np.asarray(message.pose.covariance, dtype=float).reshape(6, 6)
-    return from_pose(message.pose.pose), full[_X_Y_YAW]
+    covariance = full[_X_Y_YAW]
+    largest = float(np.abs(covariance).max())
+    if not largest <= _LARGEST_VARIANCE or np.linalg.eigvalsh(covariance)[0] < -1e-6 * largest:
+        raise DataError("expected the covariance of a pose, got numbers that are none")
+    return from_pose(message.pose.pose), covariance
 
 
 def to_odometry(

@@ -58,8 +58,9 @@ def read_xyz(message: PointCloud2) -> Array:
     wanted = ["x", "y", "z"] if "z" in names else ["x", "y"]
     records = _read_records(message, wanted)
     points = np.zeros((len(records), 3))
-    for i, name in enumerate(wanted):
-        points[:, i] = records[name]
+    with np.errstate(invalid="ignore"):  # a cloud may hold what is no number
+        for i, name in enumerate(wanted):
+            points[:, i] = records[name]
     return points[np.isfinite(points).all(axis=1)]
 
 
@@ -75,14 +76,17 @@ def _read_bytes(message: PointCloud2, names: list[str]) -> NDArray[np.void]:
     """Read the fields with numpy: a view of the bytes with one record per point."""
     order = ">" if message.is_bigendian else "<"
     by_name = {f.name: f for f in message.fields}
-    dtype = np.dtype(
-        {
-            "names": names,
-            "formats": [order + _TYPES[by_name[n].datatype] for n in names],
-            "offsets": [by_name[n].offset for n in names],
-            "itemsize": message.point_step,
-        }
-    )
+    try:
+        dtype = np.dtype(
+            {
+                "names": names,
+                "formats": [order + _TYPES.get(by_name[n].datatype, "none") for n in names],
+                "offsets": [by_name[n].offset for n in names],
+                "itemsize": message.point_step,
+            }
+        )
+    except (TypeError, ValueError) as error:
+        raise DataError(f"expected x, y and z within the {message.point_step} bytes of each point: {error}") from error
     data = np.frombuffer(bytes(message.data), dtype=np.uint8)
     width, height, row_step = message.width, message.height, message.row_step
     if len(data) < height * row_step or row_step < width * message.point_step:
