@@ -237,7 +237,7 @@ class BatchedModel(TensorModel):
         free_u = expected.direction
         free_centre, free_scale = (x.gather(1, part).squeeze(1) for x in (expected.centre, expected.scale))
         along = torch.stack([1.0 + centre[:, 0], centre[:, 1]], -1) * m.unsqueeze(-1)
-        free, still = freely.unsqueeze(-1), standing.unsqueeze(-1)
+        free, still = freely.unsqueeze(-1), (standing & ~freely).unsqueeze(-1)
         u = torch.where(free, free_u, torch.stack([here.ux, here.uy], -1))
         middle = torch.where(free, free_centre * ticks, torch.where(still, 0.0, along))
         width = torch.where(free, free_scale * ticks, torch.where(still, model.still_m, scale * m.unsqueeze(-1)))
