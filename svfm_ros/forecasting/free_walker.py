@@ -201,6 +201,23 @@ def context(moves, count, features):  # type: ignore[no-untyped-def]
 
 
 @kernel
+def _layer(x, weights, bias, out):  # type: ignore[no-untyped-def]
+    """Fill ``out`` with bias + x @ weights; along the rows of the weights, so that it is compiled to vector code."""
+    for j in range(len(out)):
+        out[j] = bias[j]
+    for i in range(len(x)):
+        for j in range(len(out)):
+            out[j] += x[i] * weights[i, j]
+
+
+@kernel
+def _squash(x):  # type: ignore[no-untyped-def]
+    """Replace each number by its tanh."""
+    for j in range(len(x)):
+        x[j] = math.tanh(x[j])
+
+
+@kernel
 def free_predict(moves, count, weights, features, hidden, out, parts):  # type: ignore[no-untyped-def]
     """Direction (ux, uy) and degrees of freedom (along, across) of the next move.
 
@@ -214,21 +231,11 @@ def free_predict(moves, count, weights, features, hidden, out, parts):  # type: 
         parts[0, 0], parts[0, 3], parts[0, 4] = 1.0, first[0], first[0]
         return 1.0, 0.0, first[1], first[1]
     ux, uy, base_m = context(moves, count, features)
-    for j in range(len(b1)):
-        total = b1[j]
-        for i in range(len(features)):
-            total += features[i] * w1[i, j]
-        hidden[0, j] = math.tanh(total)
-    for j in range(len(b2)):
-        total = b2[j]
-        for i in range(len(b1)):
-            total += hidden[0, i] * w2[i, j]
-        hidden[1, j] = math.tanh(total)
-    for j in range(OUTPUTS):
-        total = b3[j]
-        for i in range(len(b2)):
-            total += hidden[1, i] * w3[i, j]
-        out[j] = total
+    _layer(features, w1, b1, hidden[0])
+    _squash(hidden[0])
+    _layer(hidden[0], w2, b2, hidden[1])
+    _squash(hidden[1])
+    _layer(hidden[1], w3, b3, out)
     last_v = moves[0, 0] * ux + moves[0, 1] * uy
     last_u = moves[0, 1] * ux - moves[0, 0] * uy
     high = out[5 * GOING]
