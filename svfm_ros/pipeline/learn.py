@@ -31,7 +31,7 @@ _LEAST_WALKS = 2
 _SCORED_SHARE = 0.2  # of the walks, where a model was learnt from all of them and has to be scored
 _FASTEST_MPS = 10.0  # median speed beyond which positions are not in metres
 _OWN_STEPS = 300  # of training a free walker from a home's own walks
-_FEW_WALKS = 10  # below, the free walker is the population's: too few moves to adapt it
+_FEW_WALKS = 2  # below, the free walker is the population's: too few moves to adapt it
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,6 +21,7 @@ from svfm_ros.forecasting.field_step import (
     student_log_density,
     update,
 )
+from svfm_ros.forecasting.fit.walk_steps import WalkRows
 from svfm_ros.forecasting.forward import ENDED, GOES_ON, forward
 from svfm_ros.forecasting.walk_model import SwitchNumbers
 
@@ -31,6 +32,9 @@ __all__ = [
     "SwitchFit",
     "fit_steps",
     "fit_switches",
+    "free_shares",
+    "new_destination",
+    "parting_rate",
     "raw_by_name",
     "total_log_density",
 ]
@@ -62,6 +66,7 @@ _PRIOR = 2e-3  # weight of the prior on the numbers, nats per move: it decides o
 _LEAST_LOGIT = np.array([-9.0, -7.0, -5.0, -7.0])  # of leaving, joining, walking freely from the start, slipping
 _MOST_LOGIT = np.array([-7.2, -2.0, 0.0, -4.6])  # who leaves a habit is gone for a while; single odd moves are slips
 _SWITCH_SPREAD = np.array([0.7, 0.7, 2.0, 1.0])  # of the prior on their logits: few walks hardly move them
+_CONCENTRATION = 0.5  # of the process that new destinations come from: one in 81 walks after 40
 _ITERATIONS = 40
 _FREE_SHARE = 0.03  # of the moves may be the free walker's while the numbers of the fields are chosen
 
@@ -259,3 +264,34 @@ def fit_switches(walks: list[LeftOutWalk], free_end: float, free_end_still: floa
         return float(-total + 0.5 * np.sum(((raw - first) / _SWITCH_SPREAD) ** 2))
 
     return unpack(minimize(loss, first, method="Nelder-Mead", options={"maxfev": 120, "xatol": 0.05, "fatol": 0.05}).x)
+
+
+def new_destination(rows: int) -> float:
+    """Probability that the next walk leads to a destination nobody went to yet: a Chinese restaurant process."""
+    return _CONCENTRATION / (rows + _CONCENTRATION)
+
+
+def free_shares(rows: WalkRows, index: NDArray[np.int64], familiar: NDArray[np.bool_], free_part: Array) -> Array:
+    """How far each row (N,) walked freely from its start.
+
+    ``free_part`` is how freely the rows ``index`` began under fields learnt without them; a resident's walk that ends
+    where others end has a destination, however it led there, and is not free. Rows whose destination no
+    other walk has are not ``familiar`` and count as the others do on average. A passer-by with a new destination walks
+    freely from the start.
+    """
+    usual = float(free_part[familiar].mean()) if familiar.any() else 0.0
+    free = np.full(len(rows), usual)
+    free[index[familiar]] = free_part[familiar]
+    new = new_destination(len(rows)) if rows.passers_by else 0.0
+    return np.asarray(new + (1.0 - new) * free)
+
+
+def parting_rate(rows: WalkRows) -> float:
+    """Probability per step that a resident's walk to a new destination parts from the ways of known walks.
+
+    In a home such a walk begins like the others, and parts from them anywhere on the way.
+    """
+    if rows.passers_by:
+        return 0.0
+    moves = np.mean([len(xy) - 1 for xy in rows.xy])
+    return float(new_destination(len(rows)) / moves)

@@ -8,7 +8,7 @@
 
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -32,6 +32,8 @@ from svfm_ros.forecasting.fit.number_fit import (
     LeftOutWalk,
     fit_steps,
     fit_switches,
+    free_shares,
+    parting_rate,
     total_log_density,
 )
 from svfm_ros.forecasting.fit.walk_steps import Moves, WalkRows, first_shares, overlapping_moves
@@ -47,7 +49,6 @@ FreeFit = Callable[[list[Array], int], FreeWalker]
 
 _MARGIN_M = 1.5  # of the tables around the walks
 _CLIPPED = 1.0  # relative residuals beyond this count as this, for spreads
-_CONCENTRATION = 0.5  # of the process that new destinations come from: one in 81 walks after 40
 _LEAST_SET_OFF = 1e-5
 
 
@@ -131,7 +132,8 @@ def train_model(
     density, begun_free = total_log_density(walks, switch)
     nll = -float(density.sum()) / sum(len(w.log_move) for w in walks)
     arrived = np.array(familiar) & (not rows.passers_by)
-    free = _free_shares(len(rows), np.array(index), np.array(familiar), np.where(arrived, 0.0, begun_free))
+    free = free_shares(rows, np.array(index), np.array(familiar), np.where(arrived, 0.0, begun_free))
+    switches = replace(switch.switches, leave=switch.switches.leave + parting_rate(rows))
     tell(total - 1, total)
     everyone = np.ones(len(rows), dtype=bool)
     tables = _tables(task, _velocities(task, everyone), _spreads(task, residuals, everyone), everyone, off)
@@ -149,28 +151,13 @@ def train_model(
         still_m=still_m,
         stand_m=config.stand_m,
         steps=steps,
-        switches=switch.switches,
+        switches=switches,
         habits=habits.habits,
         free=fit_free(_tracks(rows), train.seed),
         set_off=_set_off(task),
     )
     tell(total, total)
     return TrainedModel(model, habits, nll, free, task.group, time.monotonic() - began)
-
-
-def _free_shares(rows: int, index: NDArray[np.int64], familiar: NDArray[np.bool_], free_part: Array) -> Array:
-    """How far each row (N,) walked freely.
-
-    ``free_part`` is how freely the rows ``index`` began under fields learnt without them; a resident's walk that ends
-    where others end has a destination, however it led there, and is not free. Rows whose destination no
-    other walk has are not ``familiar`` and count as the others do on average. On top comes the probability that the
-    next walk leads to a new destination, that of a Chinese restaurant process.
-    """
-    usual = float(free_part[familiar].mean()) if familiar.any() else 0.0
-    free = np.full(rows, usual)
-    free[index[familiar]] = free_part[familiar]
-    new = _CONCENTRATION / (rows + _CONCENTRATION)
-    return np.asarray(new + (1.0 - new) * free)
 
 
 def _prepare(rows: WalkRows, config: WalkModelConfig, train: WalkTrainConfig) -> _Task:
