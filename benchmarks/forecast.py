@@ -17,6 +17,7 @@ import numpy as np
 import torch
 from benchlib.forecasts.cliff_lhmp import CliffForecaster
 from benchlib.forecasts.comparators import ConstantVelocity
+from benchlib.forecasts.destination_oracle import DestinationOracle
 from benchlib.forecasts.forecast_home import TICKS, Home, make_home, record, say, training, windows
 from benchlib.forecasts.forecast_ours import along_the_walk, day_and_night, going_on, unseen_destinations
 from benchlib.forecasts.forecast_scores import QuestionScores, score
@@ -66,10 +67,13 @@ def main(argv: Sequence[str] | None = None) -> int:
         _compare(found, home, seed, count, args.sets)
     if "paper" in args.parts:
         _paper(found, home, seed)
-    if "unseen" in args.parts:
-        unseen_destinations(home, seed + 1, found.options, found.checks, found.payload, args.json)
-    if "along" in args.parts:
-        along_the_walk(home, seed + 1, 40, found.options, found.checks, found.payload, args.json)
+    if {"unseen", "along"} & set(args.parts):
+        oracle = DestinationOracle.of_home(home, seed + 9)
+        rest = oracle, found.options, found.checks, found.payload, args.json
+        if "unseen" in args.parts:
+            unseen_destinations(home, seed + 1, *rest)
+        if "along" in args.parts:
+            along_the_walk(home, seed + 1, 40, *rest)
     if "night" in args.parts:
         day_and_night(home, seed + 2, 160, 1 if args.quick else 3, found.options, found.checks, found.payload)
     if "later" in args.parts:

@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from benchlib.forecasts.destination_oracle import DestinationOracle
 from benchlib.forecasts.forecast_home import HABITS, TICKS, Home, say, training, windows
 from benchlib.forecasts.product import Product, ProductOptions, as_walks, train_product
 from benchlib.forecasts.questions import ask_along, flattened
@@ -21,7 +22,7 @@ from svfm_ros.sim.walker import ANCHOR, is_night, simulate_habit
 from svfm_ros.targets import Check, at_least, at_most
 from svfm_ros.types import Walk, WalkWindows
 
-__all__ = ["along_the_walk", "day_and_night", "going_on", "left_corridor", "unseen_destinations"]
+__all__ = ["along_the_walk", "day_and_night", "going_on", "unseen_destinations"]
 
 Array = NDArray[np.float64]
 
@@ -30,19 +31,24 @@ _LEAST_SHARE = 1e-3  # a share of none counts as this
 _UNSEEN_WALKS = 40
 _LATE = 0.8  # of the walk: in this house the ways to two places part only after two thirds of it
 _SAMPLES = 500
-_INSIDE = 0.95  # of the ordinary walks stay within the corridor of the training walks
 
 
 def unseen_destinations(
-    home: Home, seed: int, options: ProductOptions, checks: list[Check], payload: dict[str, Any], quiet: bool
+    home: Home,
+    seed: int,
+    oracle: DestinationOracle,
+    options: ProductOptions,
+    checks: list[Check],
+    payload: dict[str, Any],
+    quiet: bool,
 ) -> None:
     """Walks to a destination that training lacks, each destination in turn, and how unfamiliar they are called.
 
-    Half way, many of these walks are still where walks to other destinations pass, and nothing could tell them apart:
-    the share that has left the corridor of the training walks by then is reported, too.
+    Half way, many of these walks are still where walks to other destinations pass. What could be known by then is
+    reported, too: the probability that an oracle gives to the destination, which it takes for as likely as the others.
     """
     names = np.array(home.destinations)
-    rows, gaps, unseen, late, ordinary, people, others, away = [], [], [], [], [], [], [], []
+    rows, gaps, unseen, late, ordinary, people, others, known_by = [], [], [], [], [], [], [], []
     for left_out in sorted(set(home.destinations)):
         say(f"no walk to the {left_out} in training")
         known = [w for w in training(home, seed, 2 * _UNSEEN_WALKS) if w.destination != left_out][:_UNSEEN_WALKS]
@@ -55,17 +61,17 @@ def unseen_destinations(
         unseen.append(_unfamiliar(ours, new))
         late.append(_unfamiliar(ours, new, _LATE))
         ordinary.append(_unfamiliar(ours, usual))
-        away.append(left_corridor(train, new, usual))
+        known_by.append([oracle.probability(new, left_out, share) for share in (0.5, _LATE)])
         people += new.walk_ids
         others += usual.walk_ids
-        means = (own, straight, unseen[-1], late[-1], ordinary[-1], away[-1])
+        means = (own, straight, unseen[-1], late[-1], ordinary[-1], *known_by[-1])
         rows.append({"left_out": left_out, **dict(zip(_UNSEEN_COLUMNS, (float(m.mean()) for m in means), strict=True))})
     payload["destinations left out of training"] = rows
     kinds = ((gaps, people), (unseen, people), (late, people), (ordinary, others))
     gap, new_, late_, usual_ = (estimate(np.concatenate(v), w) for v, w in kinds)
-    left = np.concatenate(away)
+    known_half = np.concatenate([half for half, _ in known_by]).mean()
     title = f"{_UNSEEN_WALKS} walks, destination never seen"
-    half = f"{title}: unfamiliar after half the walk, mean ({left.mean():.0%} have left the ways of known walks)"
+    half = f"{title}: unfamiliar after half the walk, mean (an oracle that knows the house: {known_half:.2f})"
     checks += [
         at_most(f"{title}: one-step density, ours minus constant velocity's, nats per step", gap.mean, 0.3, gap.error),
         at_least(half, new_.mean, 0.8, new_.error),
@@ -78,31 +84,8 @@ def unseen_destinations(
 
 _UNSEEN_COLUMNS = (
     *("ours_nats_per_step", "constant_velocity_nats_per_step"),
-    *("unfamiliar_unseen", "unfamiliar_unseen_late", "unfamiliar_ordinary", "left_known_ways_half"),
+    *("unfamiliar_unseen", "unfamiliar_unseen_late", "unfamiliar_ordinary", "oracle_half", "oracle_late"),
 )
-
-
-def left_corridor(train: WalkWindows, new: WalkWindows, usual: WalkWindows, share: float = 0.5) -> NDArray[np.bool_]:
-    """Which walks (N,) have left the corridor of the training walks after a share of their way.
-
-    The corridor is as wide as ``_INSIDE`` of the usual walks need.
-    """
-    from scipy.spatial import KDTree
-
-    known = KDTree(np.concatenate([_finely(train, n) for n in range(len(train))]))
-
-    def farthest(walks: WalkWindows) -> Array:
-        seen = [_finely(walks, n, share) for n in range(len(walks))]
-        return np.array([known.query(xy)[0].max() for xy in seen])
-
-    return np.asarray(farthest(new) > np.quantile(farthest(usual), _INSIDE))
-
-
-def _finely(walks: WalkWindows, n: int, share: float = 1.0) -> Array:
-    """Positions of the first part of a walk, ten for each step (T, 2)."""
-    xy = walks.xy[n, : max(2, round(share * walks.lengths[n]))]
-    at = np.linspace(0.0, len(xy) - 1.0, 10 * (len(xy) - 1) + 1)
-    return np.stack([np.interp(at, np.arange(len(xy)), xy[:, i]) for i in (0, 1)], axis=1)
 
 
 def _unfamiliar(ours: Product, walks: WalkWindows, share: float = 0.5) -> Array:
@@ -114,19 +97,22 @@ def along_the_walk(
     home: Home,
     seed: int,
     count: int,
+    oracle: DestinationOracle,
     options: ProductOptions,
     checks: list[Check],
     payload: dict[str, Any],
     quiet: bool,
 ) -> None:
-    """Log loss of the destination as the walk unfolds, and how often sampled paths and real walks touch walls."""
+    """Log loss of the destination along the walk, beside an oracle's; how often sampled and real walks touch walls."""
     say("the destination along the walk, and walls")
     ours = Product(options=options, places=home.house.places)
     ours.fit(windows(training(home, seed, count)))
     losses = [_destination_loss(home, ours, share) for share in _SEEN]
     prior = float(np.log(len(set(home.destinations))))
+    least = [_oracle_loss(home, oracle, share) for share in _SEEN]
     rows = [
-        {"share_walked": s, "log_loss": e.mean, "log_loss_error": e.error} for s, e in zip(_SEEN, losses, strict=True)
+        {"share_walked": s, "log_loss": e.mean, "log_loss_error": e.error, "oracle": o.mean, "oracle_error": o.error}
+        for s, e, o in zip(_SEEN, losses, least, strict=True)
     ]
     payload["destination log loss"] = rows
     worst = max(losses, key=lambda e: e.mean)
@@ -135,8 +121,8 @@ def along_the_walk(
     late = losses[_SEEN.index(0.6)]
     checks.append(at_most(f"{count} walks: destination log loss after 60 % of the walk", late.mean, 0.36, late.error))
     if not quiet:
-        cells = [(r["share_walked"], str(e)) for r, e in zip(rows, losses, strict=True)]
-        print_table("destination log loss along the walk, nats", ("share walked", "log loss"), cells)
+        cells = [(s, str(e), str(o)) for s, e, o in zip(_SEEN, losses, least, strict=True)]
+        print_table("destination log loss along the walk, nats", ("share walked", "log loss", "oracle"), cells)
     _through_walls(home, ours.forecaster, count, checks, payload)
 
 
@@ -144,6 +130,15 @@ def _destination_loss(home: Home, ours: Product, share: float) -> Estimate:
     asked = ask_along(home.held_out, share, 3, samples=_SAMPLES)
     shares = [ours.ask(q).shares.get(name, 0.0) for q, name in zip(asked.questions, home.destinations, strict=True)]
     return estimate(-np.log(np.maximum(shares, _LEAST_SHARE)), asked.people)
+
+
+def _oracle_loss(home: Home, oracle: DestinationOracle, share: float) -> Estimate:
+    names = np.array(home.destinations)
+    own = np.empty(len(names))
+    for name in oracle.names:
+        mine = names == name
+        own[mine] = oracle.probability(home.held_out.select(mine), name, share)
+    return estimate(-np.log(np.maximum(own, _LEAST_SHARE)), home.held_out.walk_ids)
 
 
 def _through_walls(
