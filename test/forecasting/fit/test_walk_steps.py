@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 from two_destinations import MONDAY_NS, walks
 
-from svfm_ros.forecasting.fit.walk_steps import are_passers_by, comes_to_rest, walk_rows
+from svfm_ros.forecasting.fit.walk_steps import are_passers_by, comes_to_rest, joined, walk_rows
+from svfm_ros.forecasting.footprints import Footprints
 from svfm_ros.types import Walk
 from svfm_ros.walks.windows import make_windows
 
@@ -39,3 +40,20 @@ def test_tracks_at_the_same_time_are_of_passers_by() -> None:
 def test_rest_is_a_last_move_shorter_than_the_others(last_m: float, rests: bool) -> None:
     x = np.append(np.arange(0.0, 3.0, 0.4), 2.8 + last_m)
     assert comes_to_rest(np.column_stack([x, np.zeros(len(x))])) is rests
+
+
+def test_rows_that_a_model_was_learnt_from_and_new_ones_are_those_of_all_walks_together() -> None:
+    every = walks()
+    together = walk_rows(make_windows(every))
+    first, later = (walk_rows(make_windows(some)) for some in (every[:5], every[5:]))
+    known = Footprints.of(first, tuple(w.walk_id for w in every[:5]))
+    for rows, count in (
+        (joined(known, None, first.dt_s, "UTC"), 5),
+        (joined(known, later, first.dt_s, "UTC"), len(every)),
+    ):
+        assert len(rows) == count
+        for xy, wanted in zip(rows.xy, together.xy, strict=False):
+            np.testing.assert_allclose(xy + rows.origin, wanted + together.origin, atol=1e-5)  # kept as 32 bit floats
+        for name in ("hour", "day", "start_ns", "end_ns", "ended", "walk"):
+            np.testing.assert_array_equal(getattr(rows, name), getattr(together, name)[:count])
+        assert rows.resident == together.resident[:count]
