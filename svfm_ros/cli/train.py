@@ -147,7 +147,7 @@ def _figures(given: WalkInput, learned: "Learned", old: "WalkModelFile | None") 
     return {
         "walks": learned.walks,
         "walks_new": learned.new_walks,
-        "walks_unplaced": given.unplaced,
+        "walks_unplaced": given.not_aligned,
         "refused": [{"name": r.name, "reason": r.reason} for r in given.refused],
         "fields": file.model.components,
         "held_out_nll": learned.left_out_nll,

@@ -220,6 +220,6 @@ class _HomeWork:
         texts = []
         if refused:
             texts.append(f"{len(refused)} recordings or walks were refused, for example {refused[0]}")
-        if self._read().unplaced:
-            texts.append(f"{self._read().unplaced} walks are not aligned with the house")
+        if self._read().not_aligned:
+            texts.append(f"{self._read().not_aligned} walks are not aligned with the house")
         return texts

@@ -37,7 +37,7 @@ class WalkInput:
 
     walks: "list[Walk]"
     frame: str | None  # None: the file does not say
-    unplaced: int = 0  # walks of the store that are not aligned with the house yet
+    not_aligned: int = 0  # walks of the store that are not aligned with the house yet
     refused: tuple[Refused, ...] = ()  # recordings and walks that are not used
     others: "list[Walk]" = field(default_factory=list)  # walks of the other residents, where one was asked for
 
@@ -118,7 +118,7 @@ def _check_found(found: AlignedRecordings, recordings: Sequence[Path]) -> None:
 def _some_walks(found: WalkInput, path: Path, resident: str | None) -> WalkInput:
     if not found.walks:
         whose = "" if resident is None else f" of {resident!r}"
-        raise DataError(f"expected walks{whose} in {path}, got none ({found.unplaced} not aligned with the house)")
+        raise DataError(f"expected walks{whose} in {path}, got none ({found.not_aligned} not aligned with the house)")
     return found
 
 
