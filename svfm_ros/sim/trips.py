@@ -14,6 +14,7 @@ from scipy.ndimage import gaussian_filter1d
 
 from svfm_ros.clock import NS_PER_S
 from svfm_ros.config.sim_config import WalkerConfig
+from svfm_ros.geometry import wrap_angle
 from svfm_ros.sim.routes import STOP_SPREAD, RouteBook, draw_paths, draw_stops
 from svfm_ros.types import Walk
 
@@ -318,7 +319,7 @@ def walk_poses(timed: TimedPaths, config: WalkerConfig, rng: np.random.Generator
     poses[:, 0] -= config.sway_m * swing * np.sin(poses[:, 2])
     poses[:, 1] += config.sway_m * swing * np.cos(poses[:, 2])
     poses[:, 2] += config.sway_yaw_rad * swing
-    poses[:, 2] = (poses[:, 2] + np.pi) % (2.0 * np.pi) - np.pi
+    poses[:, 2] = wrap_angle(poses[:, 2])
     return [(t[a : a + n], poses[a : a + n]) for a, n in zip(first, samples, strict=True)]
 
 

@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 from svfm_ros.clock import NS_PER_S
 from svfm_ros.config.sim_config import TURN_RADPS, LidarConfig
 from svfm_ros.errors import DataError
+from svfm_ros.geometry import wrap_angle
 from svfm_ros.types import Walk
 
 __all__ = ["Attitude", "BodySway", "Motion", "motion_of"]
@@ -41,7 +42,7 @@ class Motion:
     def poses_at(self, seconds: Array) -> Array:
         """Poses ``(..., 3)`` at times ``(...)`` since the start; heading in [-pi, pi)."""
         x, y, theta = (np.interp(seconds, self.seconds, self.poses[:, i]) for i in range(3))
-        return np.stack([x, y, (theta + np.pi) % (2.0 * np.pi) - np.pi], axis=-1)
+        return np.stack([x, y, wrap_angle(theta)], axis=-1)
 
     def activity_at(self, seconds: Array) -> Array:
         """Amplitude of the gait, 0 to 1, same shape as the times."""
@@ -126,7 +127,7 @@ def _stay(
     begin_s: float, end_s: float, pose: Array, next_pose: Array, rng: np.random.Generator, turn_radps: float
 ) -> _Knots:
     """Knots from the end of one walk to the beginning of the next, both ends included."""
-    turn = (next_pose[2] - pose[2] + np.pi) % (2.0 * np.pi) - np.pi
+    turn = float(wrap_angle(next_pose[2] - pose[2]))
     turn_s = min(max(abs(turn) / turn_radps, min(0.3, 0.36 / turn_radps)), end_s - begin_s)
     still = np.arange(begin_s, end_s - turn_s, _FIDGET_S)
     ramp = np.linspace(max(end_s - turn_s, begin_s), end_s, _RAMP_KNOTS)

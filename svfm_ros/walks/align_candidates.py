@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from svfm_ros.compiled import kernel
+from svfm_ros.geometry import wrap_angle
 from svfm_ros.slam.matching.correlative import Pyramid, Window, pyramid_from_grid, search
 from svfm_ros.types import OccupancyGrid, Pose2
 from svfm_ros.walks.reference_map import FREE, WALL, ReferenceMap
@@ -78,7 +79,7 @@ class GlobalSearch:
 
 def same_pose(a: Pose2, b: Pose2, apart_m: float, apart_rad: float) -> bool:
     """Whether two poses differ by less than both distances."""
-    turn = abs((a.theta - b.theta + np.pi) % (2 * np.pi) - np.pi)
+    turn = abs(float(wrap_angle(a.theta - b.theta)))
     return bool(np.hypot(a.x - b.x, a.y - b.y) < apart_m and turn < apart_rad)
 
 

@@ -6,6 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from svfm_ros.compiled import kernel
+from svfm_ros.geometry import wrap_angle
 from svfm_ros.slam.graph.block_cholesky import Factor, Structure, factorise
 
 __all__ = ["Edges", "GraphSolution", "jacobians", "minimise"]
@@ -106,7 +107,7 @@ def _moved(poses: Array, step: Array, column: Ints) -> Array:
     moved = poses.copy()
     free = column >= 0
     moved[free] += step[column[free]]
-    moved[:, 2] = (moved[:, 2] + np.pi) % (2.0 * np.pi) - np.pi
+    moved[:, 2] = wrap_angle(moved[:, 2])
     return moved
 
 

@@ -10,6 +10,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from svfm_ros.geometry import wrap_angle
+
 __all__ = ["HeadingRange", "facing_histogram", "likely_headings"]
 
 Array = NDArray[np.float64]
@@ -55,4 +57,4 @@ def likely_headings(source: Array, target: Array) -> list[HeadingRange]:
 def _range(first: int, last: int) -> HeadingRange:
     """Bins ``first`` to ``last``, and one more on either side."""
     centre = (first + last) / 2.0 * _BIN_RAD
-    return HeadingRange(float((centre + np.pi) % (2.0 * np.pi) - np.pi), float((last - first + 3) / 2.0 * _BIN_RAD))
+    return HeadingRange(float(wrap_angle(centre)), float((last - first + 3) / 2.0 * _BIN_RAD))

@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from svfm_ros.compiled import kernel
+from svfm_ros.geometry import wrap_angle
 from svfm_ros.slam.matching.pyramid import Pyramid, pyramid_from_grid
 from svfm_ros.types import Pose2
 
@@ -117,7 +118,7 @@ def _search(
     found = found[np.argsort(-found[:, 0], kind="stable")]
     centre = window.centre
     return [
-        Fit(Pose2(centre.x + dx, centre.y + dy, float((centre.theta + turn + np.pi) % (2 * np.pi) - np.pi)), score)
+        Fit(Pose2(centre.x + dx, centre.y + dy, float(wrap_angle(centre.theta + turn))), score)
         for score, dx, dy, turn in found.tolist()
     ]
 
