@@ -9,14 +9,17 @@ traceback. What a command writes can be read by its owner alone.
 """
 
 import argparse
+import contextlib
 import errno
 import importlib
 import logging
 import os
+import signal
 import sys
+import threading
 import time
 import traceback
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -67,6 +70,7 @@ exit codes: 0 success, 1 a target was missed or an export is incomplete, 2 the i
 """
 
 _UNITS = ("_s", "_m", "_ns", "_hz", "_mps", "_radps")  # ends of names of fields
+_AGAIN_S = 0.05
 _MOST_LOGS = 20
 _LONGEST_SENTENCE = 600
 _DISK = {errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EFBIG, errno.EIO, errno.EACCES, errno.EPERM, errno.ENOTDIR}
@@ -144,7 +148,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     if args.command is None:
         _top_parser().print_help()
         return USAGE
-    return _run_safely(args.command, args.rest)
+    with _ctrl_c_comes_again():
+        return _run_safely(args.command, args.rest)
 
 
 def _prepare() -> None:
@@ -154,6 +159,24 @@ def _prepare() -> None:
             stream.reconfigure(errors="backslashreplace")
     if logging.lastResort is not None:
         logging.lastResort.setFormatter(_LogFormatter())
+
+
+@contextlib.contextmanager
+def _ctrl_c_comes_again() -> Iterator[None]:
+    """Raise KeyboardInterrupt again where Python could only print it: in callbacks of compiled code such as Numba's."""
+    before = sys.unraisablehook
+
+    def note(unraisable: "sys.UnraisableHookArgs") -> None:
+        if issubclass(unraisable.exc_type, KeyboardInterrupt):
+            threading.Timer(_AGAIN_S, signal.pthread_kill, (threading.main_thread().ident, signal.SIGINT)).start()
+        else:
+            before(unraisable)
+
+    sys.unraisablehook = note
+    try:
+        yield
+    finally:
+        sys.unraisablehook = before
 
 
 def _without_output() -> int:

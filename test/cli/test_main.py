@@ -79,6 +79,26 @@ def test_ctrl_c_while_python_loads_is_one_line() -> None:
     assert (done.returncode, done.stdout, done.stderr) == (130, "", "svfm: interrupted\n")
 
 
+SWALLOWED = """
+import ctypes, signal, sys, time
+from svfm_ros.cli import main as cli, store
+
+def run(args):
+    interrupt = ctypes.CFUNCTYPE(None)(lambda: signal.raise_signal(signal.SIGINT))
+    interrupt()  # Python prints what is raised in such a callback, and goes on
+    time.sleep(60.0)
+    return 0
+
+store.run = run
+sys.exit(cli.main(["store", "walks"]))
+"""
+
+
+def test_ctrl_c_in_a_callback_of_compiled_code_is_not_lost() -> None:
+    done = subprocess.run([sys.executable, "-c", SWALLOWED], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout, done.stderr) == (130, "", "svfm store: interrupted\n")
+
+
 def test_ctrl_c_before_the_command_is_known_is_one_line(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
