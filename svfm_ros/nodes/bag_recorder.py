@@ -35,12 +35,13 @@ class BagRecorder(ConfiguredNode[BagRecorderConfig]):
         from rosbags.rosbag2 import StoragePlugin, Writer
         from rosbags.typesys import Stores, get_typestore
 
-        path = Path(self.config.bag).expanduser()
-        if not self.config.bag or path.exists():
+        self._path = Path(self.config.bag).expanduser()
+        if not self.config.bag or self._path.exists():
             raise UsageError(f"expected the name of a new bag, got {self.config.bag!r}")
-        check_output_folder(path)
+        check_output_folder(self._path)
+        self._failure: OSError | None = None  # of the disk, after which nothing more is recorded
         self._types: Any = get_typestore(Stores.ROS2_JAZZY)
-        self._writer: Any = Writer(path, version=9, storage_plugin=StoragePlugin.MCAP)
+        self._writer: Any = Writer(self._path, version=9, storage_plugin=StoragePlugin.MCAP)
         self._writer.open()
         # messages from before the first simulated time
         self._early: deque[tuple[Any, bytes]] = deque(maxlen=self.config.inbox)
@@ -63,9 +64,19 @@ class BagRecorder(ConfiguredNode[BagRecorderConfig]):
                     subscription.callback(taken[0])
 
     def cleanup(self) -> None:
-        """Write the waiting messages and finish the bag."""
+        """Write the waiting messages and finish the bag; raises where the disk did not take all of it."""
         self._worker.stop(timeout_s=10.0, finish=True)
-        self._writer.close()
+        try:
+            self._writer.close()
+        except OSError as error:
+            self._failure = self._failure or error
+        if self._failure is not None:
+            raise UsageError(self._incomplete(self._failure))
+
+    def _incomplete(self, error: OSError) -> str:
+        return (
+            f"the recording is incomplete: {error.strerror}; {self._path.name}.mcap in {self._path} holds its beginning"
+        )
 
     def _steady_clock(self) -> Any:
         """A clock that also runs while simulated time stands still."""
@@ -74,6 +85,10 @@ class BagRecorder(ConfiguredNode[BagRecorderConfig]):
         return Clock(clock_type=ClockType.STEADY_TIME)
 
     def _report(self, error: Exception) -> None:
+        if isinstance(error, OSError):
+            self._failure = error
+            self.get_logger().error(self._incomplete(error))
+            return
         self.get_logger().error(f"a message could not be recorded: {error}", throttle_duration_sec=5.0)
 
     def _report_drop(self, _item: object, count: int) -> None:
@@ -121,6 +136,8 @@ class BagRecorder(ConfiguredNode[BagRecorderConfig]):
         self._worker.put((connection, data, now_ns))
 
     def _write(self, item: tuple[Any, bytes, int]) -> None:
+        if self._failure is not None:
+            return
         connection, data, now_ns = item
         self._writer.write(connection, now_ns, data)
 

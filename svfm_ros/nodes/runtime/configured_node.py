@@ -147,8 +147,10 @@ class ConfiguredNode(LifecycleNode, Generic[T]):
 
     def close(self) -> None:
         """End what the node does and destroy it; the context may be shut down already."""
-        self._stop()
-        self.destroy_node()
+        try:
+            self._stop()
+        finally:
+            self.destroy_node()
 
     def on_configure(self, _state: LifecycleState) -> TransitionCallbackReturn:
         """Transition to inactive."""
