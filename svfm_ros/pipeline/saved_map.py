@@ -155,15 +155,23 @@ def _read(path: Path, age_s: float, in_house_frame: bool) -> KeptMap:
         try:
             return KeptMap(read_state(path), age_s, in_house_frame)
         except DataError as error:
-            aside = path.with_suffix(".unusable")
-            path.replace(aside)
-            problem = f"{error}; it is put aside as {aside.name}"
+            problem = f"{error}; {_put_aside(path)}"
     try:
         return KeptMap(
             read_state(previous_of(path)), age_s, in_house_frame, f"{problem}, and the one before it is used"
         )
     except DataError as error:
         raise DataError(f"{problem}, and a new map is made") from error
+
+
+def _put_aside(path: Path) -> str:
+    """Rename a file that cannot be used, where the folder can be written to; what was done, for a message."""
+    aside = path.with_suffix(".unusable")
+    try:
+        path.replace(aside)
+    except OSError as error:
+        return f"it stays there: {error.strerror}"
+    return f"it is put aside as {aside.name}"
 
 
 def map_file(store: str, save_map_to: str) -> Path | None:

@@ -1,7 +1,9 @@
 """The map survives: a restart goes on with it, in the same frame, and so does a recording that begins again."""
 
+import errno
 import os
 import time
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -82,6 +84,19 @@ def test_a_damaged_file_is_put_aside(tmp_path, state):
         memory.read()
     assert memory.read() is None
     assert (tmp_path / "map.unusable").exists()
+
+
+def test_a_damaged_file_on_a_read_only_disk_stays_where_it_is(tmp_path, monkeypatch):
+    path = tmp_path / "map.state"
+    path.write_bytes(b"damaged")
+
+    def refuse(self, target):
+        raise OSError(errno.EROFS, "Read-only file system")
+
+    monkeypatch.setattr(Path, "replace", refuse)
+    with pytest.raises(DataError, match="it stays there: Read-only file system, and a new map is made"):
+        memory_of(path)[0].read()
+    assert path.exists()
 
 
 def test_where_the_newest_file_is_damaged_the_one_before_it_is_used(tmp_path):
