@@ -309,6 +309,7 @@ ARGUMENTS = [
             "live:=true scan:=a-b": "scan: expected the name of a topic, got 'a-b'",
             "live:=true bag:={good}/scans.npz": "expected either bag:= or live:=true, got both",
             "loop:=true": "loop:= goes with bag:=",
+            "live:=true rate:=2": "rate:= goes with bag:= or the simulated house",
             "bag:={here}/none": "bag: expected a bag, but .* does not exist",
             "map:={here}/none.yaml": "cannot read .*none.yaml: No such file",
             "places:={here}/none.yaml": "cannot read .*none.yaml: No such file",

@@ -247,6 +247,8 @@ def _refuse_contradictions(values: Mapping[str, Any]) -> None:
     for name in ("loop", "start", "topics", "end_with_bag"):
         if values[name] and not values["bag"]:
             raise UsageError(f"{name}:= goes with bag:=, and there is none")
+    if values["live"] and values["rate"] is not None:
+        raise UsageError("rate:= goes with bag:= or the simulated house; a LiDAR has its own")
     if values["end_with_bag"] and values["loop"]:
         raise UsageError("a bag that loops has no end: expected either loop:= or end_with_bag:=, got both")
 
