@@ -26,7 +26,7 @@ from typing import Any, NoReturn
 from svfm_ros.errors import ConfigError, SvfmError, UsageError, printable
 from svfm_ros.installed_files import version
 
-__all__ = ["COMMANDS", "command_module", "main"]
+__all__ = ["COMMANDS", "command_module", "drop_output", "main"]
 
 USAGE = 2
 FAULT = 3
@@ -194,7 +194,7 @@ def _run_safely(command: str, argv: Sequence[str]) -> int:
     except KeyboardInterrupt:
         return _say(command, "interrupted", INTERRUPTED)
     except BrokenPipeError:  # the reader of our output went away, as `| head` does
-        _drop_output()
+        drop_output()
         return 0
     except MemoryError:
         return _say(command, "the memory of this machine is not enough for this input", USAGE)
@@ -202,7 +202,7 @@ def _run_safely(command: str, argv: Sequence[str]) -> int:
         if error.errno not in _DISK:
             return _say(command, _fault(error), FAULT)
         if error.filename is None:  # of what is written, only standard output has no name
-            _drop_output()
+            drop_output()
         about = "the standard output" if error.filename is None else str(error.filename)
         return _say(command, f"cannot use {about}: {error.strerror}", USAGE)
     except Exception as error:
@@ -220,7 +220,7 @@ def _shortened(sentence: str) -> str:
     return sentence if len(sentence) <= _LONGEST_SENTENCE else f"{sentence[:half]} ... {sentence[-half:]}"
 
 
-def _drop_output() -> None:
+def drop_output() -> None:
     """Let what is still buffered for standard output go nowhere, so that the end of the program is quiet."""
     try:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

@@ -19,6 +19,7 @@ import time
 from pathlib import Path
 
 from svfm_ros.atomic_files import check_output_folder
+from svfm_ros.cli.main import drop_output
 from svfm_ros.errors import printable
 
 __all__ = ["add_arguments", "run"]
@@ -60,10 +61,11 @@ class _Terminal:
         self._rewrites = sys.stdout.isatty()
         self._open = False  # the last line is to be rewritten
         self._next_s = 0.0
+        self._readable = True
 
     def say(self, line: str) -> None:
         """Print a line that stays."""
-        print("\r\x1b[K" + printable(line) if self._open else printable(line), flush=True)
+        self._print("\r\x1b[K" + printable(line) if self._open else printable(line))
         self._open = False
 
     def rewrite(self, line: str) -> None:
@@ -71,8 +73,19 @@ class _Terminal:
         line = printable(line)
         if self._rewrites:
             width = shutil.get_terminal_size().columns - 1
-            print("\r\x1b[K" + line[:width], end="", flush=True)
+            self._print("\r\x1b[K" + line[:width], end="")
             self._open = True
         elif time.monotonic() >= self._next_s:
             self._next_s = time.monotonic() + _FORECAST_S
-            print(line, flush=True)
+            self._print(line)
+
+    def _print(self, text: str, end: str = "\n") -> None:
+        """Print it; where nobody reads any more, as after ``| head``, say so once: the nodes go on."""
+        if not self._readable:
+            return
+        try:
+            print(text, end=end, flush=True)
+        except OSError as error:
+            self._readable = False
+            drop_output()
+            sys.stderr.write(f"svfm run: cannot write to the standard output: {error.strerror}; the nodes go on\n")

@@ -112,6 +112,24 @@ def test_ctrl_c_before_the_command_is_known_is_one_line(
     assert capsys.readouterr().err == "svfm: interrupted\n"
 
 
+OUTPUT_THAT_ENDS = """
+from svfm_ros.cli.run import _Terminal
+terminal = _Terminal()
+for _ in range(3):
+    terminal.say("a walk")
+    terminal.rewrite("a forecast")
+"""
+
+
+def test_a_live_pipeline_whose_output_nobody_takes_goes_on_and_says_so_once() -> None:
+    with open("/dev/full", "w") as full:
+        done = subprocess.run(
+            [sys.executable, "-c", OUTPUT_THAT_ENDS], stdout=full, stderr=subprocess.PIPE, text=True, check=False
+        )
+    said = "svfm run: cannot write to the standard output: No space left on device; the nodes go on\n"
+    assert (done.returncode, done.stderr) == (0, said)
+
+
 def test_what_comes_in_messages_reaches_the_terminal_without_control_characters(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
