@@ -52,6 +52,13 @@ class RawBag:
 
 def open_raw_bag(path: Path, warn: Warn) -> RawBag:
     """Open a rosbag2 folder or one of its files; raises where it is no bag or has no messages."""
+    try:
+        return _open(path, warn)
+    except OSError as error:
+        raise DataError(f"cannot read {error.filename or path}: {error.strerror}") from error
+
+
+def _open(path: Path, warn: Warn) -> RawBag:
     if not path.exists():
         raise UsageError(f"expected a bag, but {path} does not exist")
     if path.suffix == ".bag":

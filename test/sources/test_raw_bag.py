@@ -101,6 +101,8 @@ def no_bag(tmp_path, kind):
         (path := tmp_path / "bag.db3").write_text("dear diary, today I walked")
     elif kind == "header alone":
         (path := tmp_path / "bag.mcap").write_bytes(b"\x89MCAP0\r\n")
+    elif kind == "unreadable":
+        path = tmp_path / ("x" * 300)  # a folder of another user would do, but tests may run as root
     elif kind == "ROS 1":
         (path := tmp_path / "old.bag").write_text("#ROSBAG V2.0\n")
     elif kind == "no messages":
@@ -122,6 +124,7 @@ def no_bag(tmp_path, kind):
         ("header alone", "holds no messages"),
         ("ROS 1", "ROS 1 bag"),
         ("no messages", "holds no messages"),
+        ("unreadable", "cannot read"),
     ],
 )
 def test_what_is_no_bag_is_refused_in_one_sentence(tmp_path, kind, message):
