@@ -22,7 +22,7 @@ __all__ = ["draw_calibration", "draw_forecasts", "forecast_figure"]
 
 _ELSEWHERE_RGB = (0.35, 0.35, 0.35)
 _WALKER = "#146e3c"
-_LEAST_SHARE = 0.01
+_LEAST_SHARE, _LIKELY = 0.01, 0.5
 _STRAY = 0.005  # of the positions, on either side
 _MARGIN_M = 0.6  # of floor around paths and places, where no map is known
 _PANEL_IN, _LEAST_IN = 7.0, 4.5  # longest and shortest side of the floor in the picture
@@ -102,11 +102,13 @@ def _panel(axes: Any, forecast: Forecast, places: Places, title: str) -> None:
 
 
 def _summary(forecast: Forecast) -> str:
-    """The most likely place in words, and the number of walks the forecast rests on."""
+    """The most likely place in words, two where none is likely, and the number of walks the forecast rests on."""
     if not forecast.known:
         return f"unknown: {forecast.reason or 'no recorded walk came near here at about this hour'}"
-    name, share = max(forecast.shares.items(), key=lambda one: one[1])
-    return f"most likely {name.replace('_', ' ')} ({_percent(share)}), from {forecast.walks} walks"
+    likely = sorted(forecast.shares.items(), key=lambda one: -one[1])
+    named = [f"{name.replace('_', ' ')} ({_percent(share)})" for name, share in likely[:2]]
+    said = f"most likely {named[0]}" if likely[0][1] >= _LIKELY else f"undecided: {' or '.join(named)}"
+    return f"{said}, from {forecast.walks} walks"
 
 
 def _percent(share: float) -> str:
@@ -114,11 +116,13 @@ def _percent(share: float) -> str:
 
 
 def _paths(axes: Any, forecast: Forecast, places: Places, ends: NDArray[np.int64]) -> None:
+    """All paths in a mixed order, so that no place hides the others where the ways are shared."""
+    colours = np.empty((len(ends), 4))
     for place in np.unique(ends).tolist():
-        mine = forecast.samples_xy[ends == place]
-        opacity = 0.15 + 0.5 * len(mine) / len(ends)
         rgb = places.places[place].rgb if place >= 0 else _ELSEWHERE_RGB
-        axes.add_collection(LineCollection(list(mine), colors=[(*rgb, opacity)], linewidths=1.2, zorder=3))
+        colours[ends == place] = (*rgb, 0.15 + 0.5 * float(np.mean(ends == place)))
+    order = np.random.default_rng(0).permutation(len(ends))
+    axes.add_collection(LineCollection(forecast.samples_xy[order], colors=colours[order], linewidths=1.2, zorder=3))
 
 
 def _endpoints(axes: Any, forecast: Forecast, places: Places) -> None:

@@ -46,6 +46,7 @@ from svfm_ros.nodes.runtime.subscriptions import LATCHED, LATCHED_WALKS
 from svfm_ros.pipeline.live.live_forecast import WalkSoFar
 from svfm_ros.pipeline.live.pacing import CallLimit
 from svfm_ros.report.drawn_plan import thinned_centimetres
+from svfm_ros.slam.occupancy import echoes
 from svfm_ros.types import Pose2
 from svfm_ros.web import words
 from svfm_ros.web.live_server import LiveServer
@@ -53,7 +54,7 @@ from svfm_ros.web.live_state import LatestState, density_bytes, json_bytes, map_
 from svfm_ros.web.page_address import page_token
 from svfm_ros.web.pages import live_page
 
-__all__ = ["WebNode", "main", "make"]
+__all__ = ["WebNode", "main", "make", "scan_bytes"]
 
 _LATEST = QoSProfile(depth=1, reliability=ReliabilityPolicy.BEST_EFFORT)
 _POSES = QoSProfile(depth=20, reliability=ReliabilityPolicy.BEST_EFFORT)
@@ -64,6 +65,7 @@ _DENSITY_S = 0.5
 _TREND_STEP_S = 1.0  # of the data
 _MOST_SCANS = 8  # that wait for their pose
 _MOST_BEAMS = 360
+_LONGEST_GAP_S = 0.5  # between poses that tell how the sensor moves
 _MOST_WALKS = 100
 _WALK_POINTS = 150
 _MOST_ASKED = 50  # times a second, by all pages
@@ -91,6 +93,7 @@ class WebNode(ConfiguredNode[WebNodeConfig]):
         self._problem, self._problem_until_s = "", 0.0
         self._walking_since_ns = 0
         self._last_pose_s = -math.inf  # monotonic
+        self._last_sensor = 0, Pose2()  # stamp and pose in the map
         self._next_density_s = 0.0
         self._asked = CallLimit(_MOST_ASKED)
         self._forecaster = self.create_client(SetParameters, "forecast_node/set_parameters")
@@ -162,9 +165,11 @@ class WebNode(ConfiguredNode[WebNodeConfig]):
         self._last_pose_s = time.monotonic()
         self._walk_so_far.push(stamp_ns, pose)
         self._state.put("w", lambda: self._walker_bytes(stamp_ns, pose))
-        scan = self._scans.pop(stamp_ns, None)
-        if scan is not None:
-            self._state.put("s", lambda: self._scan_bytes(scan, pose))
+        (before_ns, before), sensor = self._last_sensor, pose @ (self._mount or Pose2())
+        self._last_sensor = stamp_ns, sensor
+        raw = self._scans.pop(stamp_ns, None)
+        if raw is not None:
+            self._state.put("s", lambda: scan_bytes(raw, sensor, before, (stamp_ns - before_ns) / NS_PER_S))
 
     def _walker_bytes(self, stamp_ns: int, pose: Pose2) -> bytes:
         """Pose and local hour as 32 bit floats, then the walk so far."""
@@ -173,16 +178,6 @@ class WebNode(ConfiguredNode[WebNodeConfig]):
         self._walking_since_ns = 0 if walk is None else int(walk.stamps_ns[0])
         xy = np.empty((0, 2)) if walk is None else _thinned(walk.xy, _WALK_POINTS)
         return struct.pack("<ffff", pose.x, pose.y, pose.theta, hour) + polyline_bytes(xy)
-
-    def _scan_bytes(self, raw: bytes, T_map_base: Pose2) -> bytes:
-        """End points of the beams in the frame of the map."""
-        scan = deserialize_message(raw, LaserScan)
-        ranges = np.asarray(scan.ranges, dtype=float)
-        kept = np.arange(0, len(ranges), max(1, math.ceil(len(ranges) / _MOST_BEAMS)))
-        kept = kept[np.isfinite(ranges[kept]) & (ranges[kept] >= scan.range_min) & (ranges[kept] <= scan.range_max)]
-        angles = scan.angle_min + kept * scan.angle_increment
-        xy = ranges[kept, None] * np.stack([np.cos(angles), np.sin(angles)], axis=1)
-        return polyline_bytes((T_map_base @ (self._mount or Pose2())).apply(xy))
 
     def _receive_walk(self, raw: bytes) -> None:
         walk = convert.from_path(deserialize_message(raw, PathMessage), "")
@@ -271,7 +266,7 @@ class WebNode(ConfiguredNode[WebNodeConfig]):
         return {
             "line": self._line(),
             "caption": self.config.caption,
-            "walks": _walks_words(trainer),
+            "walks": words.walks_words(trainer),
             "training": _training_share(trainer),
             "what_if": what_if,
             "problem": self._problem if now_s < self._problem_until_s else "",
@@ -331,6 +326,14 @@ def _grid(raw: bytes) -> Any:
     return convert.from_grid_message(deserialize_message(raw, GridMessage))
 
 
+def scan_bytes(raw: bytes, T_map_sensor: Pose2, T_map_before: Pose2, gap_s: float) -> bytes:
+    """Echoes of a scan in the frame of the map; a motion like that since the pose before is taken out of the sweep."""
+    known = 0.0 < gap_s < _LONGEST_GAP_S
+    twist = (T_map_before.inverse() @ T_map_sensor).twist() / gap_s if known else None
+    seen = echoes(convert.from_laser_scan(deserialize_message(raw, LaserScan)), math.inf, twist)
+    return polyline_bytes(T_map_sensor.apply(_thinned(seen, _MOST_BEAMS)))
+
+
 def _thinned(xy: NDArray[np.float64], most: int) -> NDArray[np.float64]:
     rows = np.unique(np.linspace(0, len(xy) - 1, min(most, len(xy))).round().astype(int))
     return np.asarray(xy[rows])
@@ -347,16 +350,6 @@ def _shown(summary: dict[str, Any]) -> dict[str, Any]:
     names = [*places, *(name for name in summary["shares"] if name not in places)]
     kept = {key: summary[key] for key in ("stamp_ns", "known", "reason", "entropy", "unfamiliar", "walks")}
     return {**kept, "names": names, "shares": [summary["shares"].get(name, 0.0) for name in names]}
-
-
-def _walks_words(trainer: words.NodeReport) -> str:
-    walks, needed = trainer.number("walks"), trainer.number("walks_needed")
-    if not math.isfinite(walks):
-        return "waiting for the nodes"
-    text = words.first_model_words(int(walks), int(needed))
-    if trainer.figures.get("model", "none") == "none":
-        return text
-    return f"{text} The model in use has learnt from {trainer.number('walks_learned'):.0f}."
 
 
 def _training_share(trainer: words.NodeReport) -> float | None:

@@ -39,6 +39,12 @@ function roundUp(value) {
   return [1, 1.5, 2, 3, 4, 5, 6, 8, 10].map((n) => n * unit).find((v) => v >= value * 0.999) ?? 10 * unit;
 }
 
+// Ticks with as many digits as all of them need, such as 0, 1.5, 3.
+function valueTicks(values) {
+  const digits = [0, 1, 2].find((n) => values.every((v) => Math.abs(v - v.toFixed(n)) < 1e-9)) ?? 2;
+  return values.map((v) => [v, v ? v.toFixed(digits) : "0"]);
+}
+
 // Ticks on Mondays or on the first of a month, as many as there is room for.
 function dateTicks(first, last, width) {
   const room = Math.max(2, Math.floor(width / 75));
@@ -68,7 +74,7 @@ function seriesChart(id, shown, key, { unit, digits = 1, least = 0, ticks = null
   const top = ticks ? 1.05 * most : roundUp(most); // given ticks need no round end
   const box = chart(id, 200, [first - 0.5, Math.max(last, first + 1) + 0.5], [0, top]);
   axes(box, dateTicks(first, last, box.right - box.left),
-    ticks?.filter(([v]) => v <= top) ?? [0, top / 2, top].map((v) => [v, v.toFixed(digits)]));
+    ticks?.filter(([v]) => v <= top) ?? valueTicks([0, top / 2, top]));
   const usual = shown.baseline?.[key];
   if (usual && usual.low !== null) {
     const [y, bottom] = [box.Y(usual.high), box.Y(usual.low)];
@@ -93,7 +99,7 @@ function seriesChart(id, shown, key, { unit, digits = 1, least = 0, ticks = null
 function barChart(id, bars, { digits = 1, dark = () => false, labelEvery = 1 }) {
   const top = roundUp(Math.max(...bars.map((b) => b[1]?.high ?? b[1]?.value ?? 0), 0.1));
   const box = chart(id, 200, [0, bars.length], [0, top]);
-  axes(box, bars.map((b, i) => [i + 0.5, b[0]]).filter((_, i) => i % labelEvery === 0), [0, top / 2, top].map((v) => [v, v.toFixed(digits)]));
+  axes(box, bars.map((b, i) => [i + 0.5, b[0]]).filter((_, i) => i % labelEvery === 0), valueTicks([0, top / 2, top]));
   bars.forEach(([name, e], i) => {
     if (e === null || e.value === 0) return;
     const [x, width, y] = [box.X(i + 0.12), box.X(i + 0.88) - box.X(i + 0.12), box.Y(e.value)];

@@ -110,7 +110,7 @@ function drawCalibration() {
     byId("calibration-text").textContent = "There are too few walks that the model did not learn from to tell.";
     return;
   }
-  const box = chart("calibration", 240, [0, 1], [0, 1], { ...MARGIN, left: 52 });
+  const box = chart("calibration", 330, [0, 1], [0, 1], { ...MARGIN, left: 52 });
   const ticks = [0, 0.25, 0.5, 0.75, 1].map((v) => [v, percent(v)]);
   axes(box, ticks, ticks);
   const band = [...c.regions.map((r, i) => [r, c.high[i]]), ...c.regions.map((r, i) => [r, c.low[i]]).reverse()];
@@ -132,7 +132,7 @@ function drawFacts() {
   for (const text of report.summary) byId("summary").appendChild(document.createElement("li")).textContent = text;
   const usual = shown.baseline;
   byId("legend").textContent =
-    `One point for each ${shown.unit}, with a 95 % interval. ` +
+    `One point for each ${shown.unit}${shown.unit === "day" ? "" : ", the mean of its days"}; lines through points are 95 % intervals. ` +
     (usual ? `Grey band: this person's own baseline, ${shortDay(usual.first)} to ${shortDay(usual.last)}; red points differ from it by more than chance. ` : "") +
     (shown.changes.length ? "Dashed line: habits changed." : "");
 }

@@ -11,7 +11,7 @@ from svfm_ros.report.over_time import Estimate, OverTime, Period
 
 __all__ = ["calibration_words", "day_text", "sentences"]
 
-_WELL_CALIBRATED = 0.1  # of probability, at the 50 % and the 90 % region
+_WELL_CALIBRATED, _ROUGHLY_CALIBRATED = 0.05, 0.1  # of probability, at the 50 % and the 90 % region
 _LEAST_SHARE = 0.005  # less is said to be nothing
 
 
@@ -106,8 +106,14 @@ def _calibration(found: Calibration | None) -> str:
 
 def calibration_words(held_50: float, held_90: float) -> str:
     """Whether forecasts can be relied on, in one sentence, by how often their 50 % and 90 % regions held the truth."""
-    happened = f"what they called 90 % likely happened in {percent(held_90)} of the cases"
-    if max(abs(held_50 - 0.5), abs(held_90 - 0.9)) <= _WELL_CALIBRATED:
+    happened = (
+        f"what they called 90 % likely happened in {percent(held_90)} of the cases, what they called 50 % likely in "
+        f"{percent(held_50)}"
+    )
+    off = max(held_50 - 0.5, held_90 - 0.9, key=abs)
+    way = "too sure" if off < 0.0 else "more careful than they need to be"
+    if abs(off) <= _WELL_CALIBRATED:
         return f"The forecasts can be relied on: {happened}."
-    way = "too sure" if held_90 < 0.9 else "more careful than they need to be"
+    if abs(off) <= _ROUGHLY_CALIBRATED:
+        return f"The forecasts can roughly be relied on, but are somewhat {way}: {happened}."
     return f"The forecasts are {way}: {happened}."

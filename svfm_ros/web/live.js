@@ -241,9 +241,9 @@ function showTrend() {
   const said = `now as open as a choice of ${open}; unfamiliar walk ${unfamiliar}`;
   if (rows.length < 2 || (said === byId("trend").getAttribute("aria-label") && performance.now() - trendDrawn < TREND_MS)) return;
   trendDrawn = performance.now();
-  const first = Math.min(rows[0][0], -0.5), box = chart("trend", 122, [first, 0], [0, 1], { left: 0, right: 0, top: 0, bottom: 16 });
+  const first = Math.min(rows[0][0], -0.5), box = chart("trend", 106, [first, 0], [0, 1], { left: 0, right: 0, top: 0, bottom: 16 });
   spark(box, 0, rows.map((r) => [r[0], (r[1] - 1) / (most - 1)]), "as open as a choice of", open);
-  spark(box, 53, rows.map((r) => [r[0], r[2]]), "unfamiliar walk", unfamiliar);
+  spark(box, 45, rows.map((r) => [r[0], r[2]]), "unfamiliar walk", unfamiliar);
   svg(box.made, "text", { x: box.left, y: box.floor + 13 }, minutesAgo(-first));
   svg(box.made, "text", { x: box.right, y: box.floor + 13, "text-anchor": "end" }, "now");
   byId("trend").setAttribute("aria-label", said);
@@ -253,7 +253,7 @@ const minutesAgo = (minutes) => (minutes >= 1.5 ? `${Math.round(minutes)} minute
 
 // A name, a value, and below them a line of values from 0 to 1; gaps where a value is missing.
 function spark(box, top, pairs, name, value) {
-  const [low, high] = [top + 46, top + 20];
+  const [low, high] = [top + 40, top + 18];
   svg(box.made, "text", { class: "name", x: box.left, y: top + 12 }, name);
   svg(box.made, "text", { class: "value", x: box.right, y: top + 12, "text-anchor": "end" }, value);
   svg(box.made, "line", { class: "axis", x1: box.left, x2: box.right, y1: low, y2: low });

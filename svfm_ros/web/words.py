@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-__all__ = ["NodeReport", "first_model_words", "forecast_words", "how_sure", "node_words", "replay_words"]
+__all__ = ["NodeReport", "first_model_words", "forecast_words", "how_sure", "node_words", "replay_words", "walks_words"]
 
 OK, WARN, ERROR = 0, 1, 2
 _SHOWN_PLACES, _LEAST_SHARE = 3, 0.05
@@ -70,6 +70,18 @@ def first_model_words(walks: int, needed: int) -> str:
     if walks >= needed:
         return f"{_count(walks, 'walk')} stored."
     return f"{_count(walks, 'walk')} stored; the first model needs {needed}."
+
+
+def walks_words(trainer: NodeReport) -> str:
+    """Walks stored, walks that are being learnt, and walks that the model in use has learnt."""
+    if not math.isfinite(trainer.number("walks")):
+        return "waiting for the nodes"
+    text = first_model_words(int(trainer.number("walks")), int(_or(trainer.number("walks_needed"), 0)))
+    if trainer.figures.get("state") == "training":
+        text += f" Learning from {_or(trainer.number('walks_in_training'), trainer.number('walks')):.0f} of them …"
+    if trainer.figures.get("model", "none") != "none":
+        text += f" The model in use has learnt from {trainer.number('walks_learned'):.0f}."
+    return text
 
 
 def node_words(report: NodeReport, silent_s: float) -> str:

@@ -56,6 +56,8 @@ def test_no_path_is_drawn_where_nothing_is_known(tmp_path: Path) -> None:
 
 def test_the_title_says_the_most_likely_place() -> None:
     assert _summary(straight_to(PLACES.places[1])) == "most likely study (100 %), from 9 walks"
+    open_choice = replace(straight_to(PLACES.places[1]), shares={"kitchen": 0.3, "study": 0.45, "elsewhere": 0.25})
+    assert _summary(open_choice) == "undecided: study (45 %) or kitchen (30 %), from 9 walks"
     assert "unknown" in _summary(straight_to(PLACES.places[1], known=False))
 
 

@@ -16,6 +16,7 @@ from std_srvs.srv import SetBool
 
 from svfm_ros.nodes.messages import convert
 from svfm_ros.nodes.messages.forecast_messages import bundle_from_cloud, to_cloud, to_summary
+from svfm_ros.nodes.web_node import scan_bytes
 from svfm_ros.types import Forecast, OccupancyGrid, Place, Places, Pose2
 from svfm_ros.web.page_address import free_port
 
@@ -169,6 +170,23 @@ def test_the_page_follows_asks_and_comes_back(start, graph, browser):
     start(*arguments)
     page.wait_for("document.body.dataset.connected === 'yes'")
     keep_publishing(graph, page, 3.0, 0.9, "now.walker.x === 3 && now.forecast.shares[0] === 0.9")
+
+
+def test_a_sweep_of_a_turning_sensor_is_drawn_on_the_walls():
+    """A sensor in the middle of a round room of 3 m turns by a right angle a second while its beams go round."""
+    from rclpy.serialization import serialize_message
+
+    beams, sweep_s, turn = 400, 0.1, np.pi / 2
+    angles = np.arange(beams) / beams * 2.0 * np.pi
+    ranges = np.where(np.cos(angles + turn * sweep_s * np.arange(beams) / beams) > 0.0, 3.0, 2.0)  # a half-moon
+    scan = LaserScan(angle_increment=2.0 * np.pi / beams, time_increment=sweep_s / beams, range_max=20.0)
+    scan.ranges = ranges.tolist()
+    before = Pose2(0.0, 0.0, -turn * sweep_s)
+    drawn = np.frombuffer(scan_bytes(serialize_message(scan), Pose2(), before, sweep_s), dtype="<i2").reshape(-1, 2)
+    far = np.hypot(*drawn.T) > 250
+    assert far.sum() > 150
+    assert drawn[far][:, 0].min() > -4  # centimetres: the half-moon stands upright
+    assert drawn[~far][:, 0].max() < 4
 
 
 def test_paths_come_back_from_a_cloud():

@@ -9,7 +9,7 @@ import pytest
 from svfm_ros.report.calibration import REGIONS, Calibration
 from svfm_ros.report.habit_changes import change_days
 from svfm_ros.report.over_time import over_time
-from svfm_ros.report.summary import day_text, sentences
+from svfm_ros.report.summary import calibration_words, day_text, sentences
 from svfm_ros.report.walk_table import WalkTable
 
 FIRST = date(2026, 9, 7).toordinal()  # a Monday
@@ -142,6 +142,20 @@ def test_sentences_about_forecasts_that_are_too_sure() -> None:
     held = [0.5 * r for r in REGIONS]
     bad = Calibration(list(REGIONS), held, held, held, 20)
     assert "too sure" in sentences(summary_of(table([MORNINGS] * 3)), 18, NAMES, bad)[-1]
+
+
+@pytest.mark.parametrize(
+    ("held_50", "held_90", "said"),
+    [
+        (0.48, 0.92, "The forecasts can be relied on:"),
+        (0.41, 0.89, "can roughly be relied on, but are somewhat too sure:"),
+        (0.58, 0.88, "can roughly be relied on, but are somewhat more careful than they need to be:"),
+        (0.38, 0.905, "The forecasts are too sure:"),
+        (0.7, 0.89, "The forecasts are more careful than they need to be:"),
+    ],
+)
+def test_how_far_forecasts_can_be_relied_on(held_50: float, held_90: float, said: str) -> None:
+    assert said in calibration_words(held_50, held_90)
 
 
 def test_dates_are_written_out() -> None:

@@ -2,7 +2,15 @@
 
 import pytest
 
-from svfm_ros.web.words import NodeReport, first_model_words, forecast_words, how_sure, node_words, replay_words
+from svfm_ros.web.words import (
+    NodeReport,
+    first_model_words,
+    forecast_words,
+    how_sure,
+    node_words,
+    replay_words,
+    walks_words,
+)
 
 
 def test_a_forecast_in_one_line() -> None:
@@ -41,6 +49,15 @@ def test_nodes_in_words() -> None:
     )
     slow = {"scan_rate_hz": "9.9", "mode": "mapping", "scan_to_pose_median_ms": "1240"}
     assert node_words(NodeReport("slam_node", figures=slow), 0.0).endswith("each with its pose within 1.2 s")
+
+
+def test_walks_in_words() -> None:
+    figures = {"walks": "9", "walks_needed": "8", "model": "none", "state": "training", "walks_in_training": "8"}
+    assert walks_words(NodeReport("trainer_node", figures=figures)) == "9 walks stored. Learning from 8 of them …"
+    figures |= {"model": "abc", "walks_learned": "8", "state": "idle"}
+    expected = "9 walks stored. The model in use has learnt from 8."
+    assert walks_words(NodeReport("trainer_node", figures=figures)) == expected
+    assert walks_words(NodeReport("trainer_node")) == "waiting for the nodes"
 
 
 def test_a_replay_in_words() -> None:
