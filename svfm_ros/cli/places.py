@@ -52,7 +52,7 @@ def run(args: argparse.Namespace) -> int:
         print(line, flush=True)
 
     def start(address: str) -> None:
-        say(address)
+        say(f"name the places: {address}")
         open_in_browser(address)
 
     try:

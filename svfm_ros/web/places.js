@@ -2,7 +2,7 @@
 // The page that names places: click on the plan, type a name, save.
 
 const plan = new FloorPlan(byId("plan"));
-let places = [], palette = [], map = null, bounds = null, turn = 0, dragged = null;
+let places = [], palette = [], map = null, bounds = null, turn = 0, dragged = null, changed = false;
 const RADIUS_M = 0.5, NEAR_M = 0.45;
 
 async function begin() {
@@ -15,7 +15,15 @@ async function begin() {
     await picture.decode();
     map = { ...given.plan.map, drawing: mapDrawing(picture, picture.naturalWidth, picture.naturalHeight) };
   }
+  byId("plan").parentElement.style.setProperty("--shape", ((bounds[2] - bounds[0]) / (bounds[3] - bounds[1])).toFixed(2));
   list();
+  note(false);
+}
+
+// Whether anything waits to be saved.
+function note(isChanged) {
+  changed = isChanged;
+  byId("kept").textContent = changed ? "Not saved yet" : "Saved";
 }
 
 function draw() {
@@ -25,6 +33,7 @@ function draw() {
   plan.fit(bounds, canvas.clientWidth, canvas.clientHeight, turn);
   plan.draw({ night, map, places: places.map((p) => ({ ...p, name: p.name || "…" })) });
   canvas.setAttribute("aria-label", `floor plan with ${places.length} places`);
+  byId("none").hidden = places.length > 0;
 }
 
 function list(focus = -1) {
@@ -35,10 +44,10 @@ function list(focus = -1) {
     const name = row.querySelector("input"), remove = row.querySelector("button");
     name.value = readable(place.name);
     name.setAttribute("aria-label", `name of place ${i + 1}`);
-    name.oninput = () => { place.name = name.value.trim(); draw(); };
+    name.oninput = () => { place.name = name.value.trim(); note(true); draw(); };
     name.onkeydown = (event) => { if (event.key === "Enter") byId("save").click(); };
     remove.setAttribute("aria-label", `remove place ${i + 1}`);
-    remove.onclick = () => { places.splice(i, 1); list(); };
+    remove.onclick = () => { places.splice(i, 1); note(true); list(); };
     return row;
   }));
   if (focus >= 0) byId("places").children[focus].querySelector("input").focus();
@@ -49,6 +58,7 @@ function add(x, y) {
   const used = new Set(places.map((p) => p.colour));
   const colour = palette.find((c) => !used.has(c)) ?? palette[places.length % palette.length];
   places.push({ name: "", x, y, radius: RADIUS_M, colour });
+  note(true);
   list(places.length - 1);
 }
 
@@ -60,8 +70,10 @@ async function save() {
     const body = JSON.stringify({ places: places.map((p) => ({ ...p, x: round(p.x), y: round(p.y) })) });
     const answer = await fetch("places" + location.search, { method: "POST", headers: { "Content-Type": "application/json" }, body });
     const said = await answer.text();
-    if (answer.ok) byId("line").textContent = said;
-    else byId("problem").textContent = said;
+    if (answer.ok) {
+      byId("line").textContent = said;
+      note(false);
+    } else byId("problem").textContent = said;
   } catch {
     byId("problem").textContent = "The command svfm places is not running any more.";
   }
@@ -78,10 +90,12 @@ byId("plan").onpointerdown = (event) => {
 byId("plan").onpointermove = (event) => {
   if (!dragged) return;
   [dragged.x, dragged.y] = plan.at(event);
+  note(true);
   draw();
 };
 byId("plan").onpointerup = () => { dragged = null; };
 byId("add").onclick = () => add(...plan.metres((bounds[0] + bounds[2]) / 2, (bounds[1] + bounds[3]) / 2));
 byId("save").onclick = save;
 addEventListener("resize", draw);
+addEventListener("beforeunload", (event) => { if (changed) event.preventDefault(); });
 begin();

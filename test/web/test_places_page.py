@@ -37,7 +37,7 @@ def test_a_click_and_a_name_become_a_place(house: Path, browser: Browser) -> Non
     serving = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
     try:
         assert serving.stdout is not None
-        page = browser.open(serving.stdout.readline().strip(), 1000, 700)
+        page = browser.open(serving.stdout.readline().split()[-1], 1000, 700)
         page.wait_for("map && bounds")
         box = page.eval("(() => { const b = byId('plan').getBoundingClientRect(); return [b.left, b.top]; })()")
         for (x, y), name in (((2.0, -1.0), "kitchen"), ((6.0, 1.0), "front door")):
@@ -45,8 +45,10 @@ def test_a_click_and_a_name_become_a_place(house: Path, browser: Browser) -> Non
             page.click(box[0] + px, box[1] + py)
             page.wait_for("document.activeElement.tagName === 'INPUT' && document.activeElement.value === ''")
             page.type(name)
+        assert page.eval("byId('kept').textContent") == "Not saved yet"
         page.eval("byId('save').click()")
         page.wait_for("byId('line').textContent.includes('2 places saved')")
+        assert page.eval("byId('kept').textContent") == "Saved"
         assert serving.stdout.readline() == f"{house.parent / 'places.yaml'}: 2 places saved\n"
         found = load_places(house.parent / "places.yaml")
         assert found.names == ("kitchen", "front door")
@@ -70,7 +72,7 @@ def test_places_that_are_there_are_shown_and_can_be_moved_and_removed(house: Pat
     )
     try:
         assert serving.stdout is not None
-        page = browser.open(serving.stdout.readline().strip(), 390, 844, phone=True)
+        page = browser.open(serving.stdout.readline().split()[-1], 390, 844, phone=True)
         page.wait_for("bounds && byId('places').children.length === 2")
         assert page.eval("document.documentElement.scrollWidth") <= 390
         page.eval("byId('places').children[1].querySelector('button').click()")
