@@ -8,6 +8,7 @@ runs on this machine, over loopback, in a ROS domain of its own. Exit code 1 whe
 """
 
 import argparse
+import contextlib
 import os
 import random
 import sys
@@ -48,6 +49,7 @@ _DWELL_S = 3.0  # a walk ends after so much rest
 _INBOX = 5000  # scans; a fast replay must not drop any
 _TRAINING = {"min_walks": 12, "min_new_walks": 24}
 _FRAME_S = 0.33  # of the film
+_FAREWELL_S = 2.0  # until the page shows the last caption, which stays when the nodes have ended
 _STORE = "store"
 
 
@@ -81,13 +83,14 @@ def run(args: argparse.Namespace) -> int:
     address = page_address(WebNodeConfig().host, port, "")
     print(f"watch it: {address}", file=sys.stderr if args.json else sys.stdout, flush=True)
     page = {"web_node": {"port": port, "recorder.dwell_time_s": _DWELL_S}}
-    with graph_listener() as listener, node_processes(args.out, page):
+    with graph_listener() as listener, node_processes(args.out, page), contextlib.ExitStack() as nodes:
         open_in_browser(address)
-        walks = _story(listener, args)
+        walks = _story(listener, args, nodes)
         shown = _pick(listener, walks)
         made = _write_results(args.out, listener, walks, shown)
-        _caption(listener, f"That was it. The report: {made[0]}. The film: {made[1]}.")
         checks = demo_checks(listener.received, walks, shown)
+        _caption(listener, f"That was it. The report: {made[0]}. The film: {made[1]}.")
+        time.sleep(_FAREWELL_S)
     took_s = round(time.monotonic() - began_s, 1)
     payload = {
         "seconds": took_s,
@@ -112,8 +115,8 @@ def _refuse_foreign(out: Path) -> None:
         raise UsageError(f"{out / taken[0]} is not from an earlier demo: expected another folder after --out")
 
 
-def _story(listener: "GraphListener", args: argparse.Namespace) -> "DemoWalks":
-    """Everything that is watched, each part with a caption on the page."""
+def _story(listener: "GraphListener", args: argparse.Namespace, nodes: contextlib.ExitStack) -> "DemoWalks":
+    """Everything that is watched, each part with a caption on the page; ``nodes`` ends the nodes that it starts."""
     from svfm_ros.nodes.runtime.node_processes import node_processes
 
     def caption(text: str) -> None:
@@ -123,20 +126,20 @@ def _story(listener: "GraphListener", args: argparse.Namespace) -> "DemoWalks":
     milestones = _Milestones(listener, caption)
     caption("A resident with a worn LiDAR is simulated: a morning, a night, and two walks more.")
     walks = _simulate(args.out, args.seed, args.repeats)
-    with node_processes(args.out, _nodes(args.out)) as alive:
-        caption(f"Mapping: the LiDAR draws the house while its wearer walks, {args.rate:g} times as fast as real.")
-        _replay(listener, alive, walks, "day", args.rate, milestones.look)
-        caption("The same evening: at night they mostly go to the landing.")
-        _replay(listener, alive, walks, "night", args.rate, milestones.look)
-        caption(f"Learning again, from all {listener.received.walks} walks of day and night.")
-        _learn(listener, alive)
-        caption("Next morning, at real pace: the forecast sharpens with every step to the kitchen.")
-        _replay(listener, alive, walks, "live", 1.0)
-        caption("Back to the couch.")
-        _replay(listener, alive, walks, "back", args.rate)
-        caption("The same couch at night: before the first step, the landing is expected.")
-        _replay(listener, alive, walks, "live_night", 1.0)
-        time.sleep(1.0)  # the last forecast is still on its way
+    alive = nodes.enter_context(node_processes(args.out, _nodes(args.out)))
+    caption(f"Mapping: the LiDAR draws the house while its wearer walks, {args.rate:g} times as fast as real.")
+    _replay(listener, alive, walks, "day", args.rate, milestones.look)
+    caption("The same evening: at night they mostly go to the landing.")
+    _replay(listener, alive, walks, "night", args.rate, milestones.look)
+    caption(f"Learning again, from all {listener.received.walks} walks of day and night.")
+    _learn(listener, alive)
+    caption("Next morning, at real pace: the forecast sharpens with every step to the kitchen.")
+    _replay(listener, alive, walks, "live", 1.0)
+    caption("Back to the couch.")
+    _replay(listener, alive, walks, "back", args.rate)
+    caption("The same couch at night: before the first step, the landing is expected.")
+    _replay(listener, alive, walks, "live_night", 1.0)
+    time.sleep(1.0)  # the last forecast is still on its way
     caption("The report and the film are being made.")
     return walks
 

@@ -108,9 +108,11 @@ function connect() {
     received += 1;
     drawSoon();
   };
-  socket.onclose = () => {
-    document.body.dataset.connected = "no";
-    byId("line").textContent = "the connection is lost; trying again …";
+  socket.onclose = (event) => {
+    if (event.wasClean) document.body.dataset.connected = "ended"; // and stays so until it is back
+    else if (document.body.dataset.connected !== "ended") document.body.dataset.connected = "no";
+    byId("line").textContent = document.body.dataset.connected === "ended"
+      ? "the program has ended; this page goes on when it is back" : "the connection is lost; trying again …";
     setTimeout(connect, WAIT_MS[Math.min(tries, WAIT_MS.length - 1)]);
     tries += 1;
   };
@@ -274,7 +276,7 @@ function spark(box, top, pairs, name, value) {
 function showNews() {
   const n = now.news;
   if (!n) return;
-  byId("line").textContent = n.replay?.paused ? "paused" : n.line;
+  if (document.body.dataset.connected === "yes") byId("line").textContent = n.replay?.paused ? "paused" : n.line;
   byId("caption").textContent = n.caption;
   byId("caption").hidden = !n.caption;
   byId("walks-text").textContent = n.walks;

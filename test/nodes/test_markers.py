@@ -149,6 +149,7 @@ def test_a_what_if_is_dashed_and_in_a_namespace_of_its_own():
     texts = of_kind(both, Marker.TEXT_VIEW_FACING)
     assert len(texts) == 4
     assert sum(t.text.startswith("what if: ") for t in texts) == 1  # the line beside the walker
+    assert dashed.colour[3] < 0.5 * solid.colour[3]
 
 
 # Endpoints
@@ -164,6 +165,7 @@ def test_endpoints_have_a_name_a_percentage_and_an_ellipse_where_the_samples_end
     assert math.hypot(door.pose.x - 5, door.pose.y) < 0.1
     assert door.scale[0] == pytest.approx(0.4, abs=0.15)  # four sigmas of 0.1 m
     name = next(s for s in of_kind(shapes, Marker.TEXT_VIEW_FACING) if s.text == "front door 60 %")
+    assert name.scale[2] > max(s.scale[2] for s in of_kind(shapes, Marker.TEXT_VIEW_FACING) if s is not name)
     assert name.pose.y - 0.5 * name.scale[2] > door.pose.y + 0.5 * door.scale[1]  # above it, not over its paths
 
 
@@ -183,7 +185,7 @@ def test_a_what_if_names_only_places_whose_share_differs():
     assert of_kind(endpoint_shapes(same, PLACES, style, live), Marker.TEXT_VIEW_FACING) == []
     assert of_kind(path_shapes(same, PLACES, style, live), Marker.TEXT_VIEW_FACING) == []
     texts = {s.text for s in of_kind(endpoint_shapes(other, PLACES, style, live), Marker.TEXT_VIEW_FACING)}
-    assert texts == {"front door 30 %", "kitchen 60 %"}
+    assert texts == {"what if 30 %", "what if 60 %"}
 
 
 def test_labels_do_not_cover_each_other():
@@ -201,6 +203,7 @@ def test_labels_do_not_cover_each_other():
     [
         ((95, 5, 0), {}, "very likely: front door"),
         ((60, 40, 0), {}, "likely: front door"),
+        ((40, 60, 0), {"samples_xy": -forecast((40, 60, 0), 0).samples_xy}, "likely: kitchen"),
         ((34, 33, 33), {}, "undecided: front door or kitchen"),
         ((95, 5, 0), {"unfamiliar": 0.8}, "an unfamiliar walk (80 %)"),
         ((95, 5, 0), {"known": False}, "unknown: no recorded walk came near here at about this hour"),
@@ -212,12 +215,14 @@ def test_a_sentence_beside_the_walker_says_how_sure_it_is(counts, changes, expec
     made = replace(forecast(counts, 0), **changes)
     text, *small = of_kind(path_shapes(made, PLACES, MarkerStyle()), Marker.TEXT_VIEW_FACING)
     assert text.text == expected
-    assert math.hypot(text.pose.x, text.pose.y) < 0.6
+    assert math.hypot(text.pose.x, text.pose.y) < 0.7
+    assert (text.pose.y > 0.0) == (made.samples_xy[:, -1, 1].mean() <= 0.0)  # not over the paths
     assert len(small) == (made.known and made.entropy is not None)
     for figures in small:
         assert figures.text == f"entropy {made.entropy:.2f} nats, 52 walks"
         assert figures.scale[2] < 0.7 * text.scale[2]
-        assert 0.0 < figures.pose.y < text.pose.y - 0.5 * text.scale[2]
+        assert figures.pose.y < text.pose.y - 0.5 * text.scale[2]
+        assert figures.pose.y * text.pose.y > 0.0  # on the same side of the walker
 
 
 def test_paths_of_the_free_walker_are_grey():

@@ -167,6 +167,8 @@ def test_the_page_follows_asks_and_comes_back(start, graph, browser):
     first.send_signal(signal.SIGKILL)
     first.wait(PATIENCE_S)
     page.wait_for("document.body.dataset.connected === 'no'")
+    page.eval("show()")  # as every second: what was last heard from the node does not cover that it is gone
+    assert page.eval("byId('line').textContent") == "the connection is lost; trying again …"
     start(*arguments)
     page.wait_for("document.body.dataset.connected === 'yes'")
     keep_publishing(graph, page, 3.0, 0.9, "now.walker.x === 3 && now.forecast.shares[0] === 0.9")

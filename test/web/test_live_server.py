@@ -349,7 +349,9 @@ def test_a_page_connects_again_after_the_server_was_away(browser: Browser) -> No
     page = browser.open(served.server.address)
     page.wait_for("now.walker && now.walker.x === 1")
     served.server.close()
-    page.wait_for("document.body.dataset.connected === 'no'")
+    page.wait_for("document.body.dataset.connected === 'ended'")
+    page.eval("show()")
+    assert page.eval("byId('line').textContent").startswith("the program has ended")
     again = Served(port=port)
     try:
         put_scene(again.state, x=3.0)

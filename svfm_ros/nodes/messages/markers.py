@@ -1,9 +1,9 @@
 """A forecast as markers: sampled paths, the places they end at, and a sentence beside the walker.
 
 Paths have the colour of the place they end at, with the share of that place as opacity. Each place has an ellipse, and
-above it a name and a percentage. Paths of the free walker, which follows no recorded habit, are grey. There is one
-LINE_LIST per place: few markers with many points. A what-if is dashed, in a namespace of its own, and names only what
-differs.
+above it a name and a percentage, the likeliest in larger letters. Paths of the free walker, which follows no recorded
+habit, are grey. There is one LINE_LIST per place: few markers with many points. A what-if is dashed and fainter, in a
+namespace of its own, and has percentages only where they differ.
 """
 
 import math
@@ -34,7 +34,8 @@ _ELLIPSE_SIGMAS = 2.0
 _MIN_AXIS_M = 0.15
 _PATH_HEIGHT_M, _ELLIPSE_HEIGHT_M, _TEXT_HEIGHT_M = 0.05, 0.03, 0.3
 _LINE_SPACING = 1.6  # of texts, over their height
-_SMALL = 0.65  # height of small text, over that of the other
+_SMALL, _LARGE = 0.65, 1.25  # height of small text and of the likeliest place, over that of the other
+_WHAT_IF = 0.4  # opacity of a what-if, over that of the same live
 _CHARACTER_WIDTH = 0.55  # over its height
 _SPACE_WIDTH = 0.3  # over the height of text
 _CERTAINTY = ((0.9, "very likely"), (0.6, "likely"), (0.4, "maybe"))  # from a share of so much on
@@ -48,7 +49,7 @@ class MarkerStyle:
     max_bytes: int = 80_000  # of all paths; fewer paths are drawn where they would need more
     segments: int = 12  # straight lines of a path
     width_m: float = 0.03
-    text_m: float = 0.22
+    text_m: float = 0.26
     lifetime_s: float = 2.0
     dashed: bool = False
     namespace: str = "forecast"
@@ -114,6 +115,7 @@ def _paths(forecast: Forecast, places: Places, style: MarkerStyle) -> Iterator[S
         points = np.stack([starts, stops], axis=2).reshape(-1, 2)
         rgb = _rgb(places, group)
         opacity = _opacity(np.mean(groups == group)) if group >= 0 else _FAINT
+        opacity *= _WHAT_IF if style.dashed else 1.0
         colours = np.broadcast_to([*rgb, opacity], (len(points), 4))
         yield Shape(
             f"{style.namespace}/paths",
@@ -170,18 +172,24 @@ def _rgb(places: Places, group: int) -> tuple[float, float, float]:
 
 
 def _headline(forecast: Forecast, style: MarkerStyle) -> list[Shape]:
-    """The forecast in words above the walker, a what-if above that; the figures of a live forecast in small below."""
-    start = forecast.samples_xy[:, 0].mean(axis=0) if len(forecast.samples_xy) else np.zeros(2)
-    namespace = f"{style.namespace}/summary"
-    above_m = _LINE_SPACING * style.text_m
+    """The forecast in words above or below the walker, where fewer paths go, and its figures in small below the words.
+
+    A what-if has its words farther out.
+    """
+    start, end = forecast.samples_xy[:, [0, -1]].mean(axis=0) if len(forecast.samples_xy) else np.zeros((2, 2))
+    side = -1.0 if end[1] > start[1] else 1.0
+    namespace, line_m = f"{style.namespace}/summary", _LINE_SPACING * style.text_m
+
+    def at(lines: float) -> Array:
+        return np.asarray(start + np.array([0.0, lines * line_m]))
+
     if style.dashed:
-        text = f"what if: {_sentence(forecast)}"
-        return [_text(namespace, 0, start + np.array([0.0, 3.3 * above_m]), text, style)]
-    said = [_text(namespace, 0, start + np.array([0.0, 1.5 * above_m]), _sentence(forecast), style)]
+        return [_text(namespace, 0, at(3.3 * side), f"what if: {_sentence(forecast)}", style)]
+    said = [_text(namespace, 0, at(1.5 if side > 0.0 else -0.85), _sentence(forecast), style)]
     if forecast.known and forecast.entropy is not None:
         figures = f"entropy {forecast.entropy:.2f} nats, {forecast.walks} walks"
         small = replace(style, text_m=_SMALL * style.text_m)
-        said.append(_text(namespace, 1, start + np.array([0.0, 0.85 * above_m]), figures, small))
+        said.append(_text(namespace, 1, at(0.85 if side > 0.0 else -1.5), figures, small))
     return said
 
 
@@ -212,7 +220,7 @@ def _readable(name: str) -> str:
 def _endpoints(forecast: Forecast, places: Places, style: MarkerStyle, named: set[str]) -> Iterator[Shape]:
     last_xy = forecast.samples_xy[:, -1]  # (S, 2)
     arrived = places.assign(last_xy)  # samples still on their way do not count
-    labels: list[tuple[int, Array, str]] = []
+    labels: list[tuple[int, Array, str, float]] = []
     for name, share in forecast.shares.items():
         index = places.names.index(name) if name in places.names else _ELSEWHERE
         here = last_xy[arrived == index]  # (m, 2)
@@ -224,10 +232,13 @@ def _endpoints(forecast: Forecast, places: Places, style: MarkerStyle, named: se
             middle = middle + _beside(axes, angle, style)
         else:
             middle = here[np.argmin(np.linalg.norm(here - np.median(here, axis=0), axis=1))]  # one of the endpoints
-        labels.append((index, middle, f"{_readable(name)} {_percent(share)}"))
-    for (index, _, text), xy in zip(labels, _apart([(at, text) for _, at, text in labels], style), strict=True):
-        small = style if index >= 0 else replace(style, text_m=_SMALL * style.text_m)
-        yield _text(f"{style.namespace}/names", index + 2, xy, text, small)
+        text = f"{'what if' if style.dashed else _readable(name)} {_percent(share)}"
+        labels.append((index, middle, text, _LARGE if share == max(forecast.shares.values()) else 1.0))
+    large = replace(style, text_m=_LARGE * style.text_m)
+    spread = _apart([(at, text) for _, at, text, _ in labels], large)
+    for (index, _, text, size), xy in zip(labels, spread, strict=True):
+        sized = replace(style, text_m=(size if index >= 0 else _SMALL) * style.text_m)
+        yield _text(f"{style.namespace}/names", index + 2, xy, text, sized)
 
 
 def _ellipse_shape(
@@ -239,7 +250,7 @@ def _ellipse_shape(
     share: float,
     style: MarkerStyle,
 ) -> Shape:
-    opacity = (0.25 if style.dashed else 0.5) * (0.5 + 0.5 * share)
+    opacity = (_WHAT_IF if style.dashed else 1.0) * (0.25 + 0.25 * share)
     pose = Pose2(float(middle[0]), float(middle[1]), angle)
     scale = (axes[0], axes[1], 0.02)
     namespace = f"{style.namespace}/endpoints"
