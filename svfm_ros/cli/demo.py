@@ -334,6 +334,7 @@ def _write_film(
 ) -> Path:
     """The forecasts of the walk to the kitchen until the wearer is well inside, three a second."""
     from svfm_ros.figures.animation import Moment, write_forecast_film
+    from svfm_ros.report.drawn_plan import wall_angle
 
     begin_ns, end_ns = walks.parts["live"].motion.start_ns, walks.end_ns("live")
     poses = {n: p for n, p in sorted(listener.received.poses.items()) if begin_ns <= n <= end_ns}
@@ -348,7 +349,7 @@ def _write_film(
             walked = np.array([p[:2] for n, p in poses.items() if n <= stamp_ns])
             moments.append(Moment((stamp_ns - begin_ns) * 1e-9, walked, found))
             next_ns = stamp_ns + round(_FRAME_S * 1e9)
-    write_forecast_film(out / "walk.webp", grid, moments, places, "to the kitchen", _FRAME_S)
+    write_forecast_film(out / "walk.webp", grid, moments, places, "to the kitchen", _FRAME_S, wall_angle(grid))
     return out / "walk.webp"
 
 

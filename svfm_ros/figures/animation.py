@@ -4,7 +4,7 @@ The model did not learn from the walk. At every frame the forecast uses only the
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -18,7 +18,7 @@ from svfm_ros.figures.front_pictures import HomeModel
 from svfm_ros.figures.home_example import targets
 from svfm_ros.figures.house_figure import draw_house, readable
 from svfm_ros.sim.walker import simulate_protocol
-from svfm_ros.types import Forecast, OccupancyGrid, Places, Walk
+from svfm_ros.types import Forecast, OccupancyGrid, Places, Pose2, Walk
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -35,6 +35,8 @@ _HOLD = 8  # frames that the end stays
 _SAMPLES, _SHOWN = 400, 130
 _SIZE_IN, _DPI = (9.2, 5.9), 92
 _FILM_DPI = 80
+_FILM_IN, _FILM_TITLE_IN = 7.0, 0.6  # height of the house and of the title above it
+_RIM_M = 0.4  # around the known part of the map
 _WALKED, _INK, _QUIET = "#22262e", "#22262e", "#6a7080"
 
 
@@ -131,13 +133,29 @@ def write_film(home: HomeModel, moments: list[Moment], path: Path) -> int:
 
 
 def write_forecast_film(
-    path: Path, grid: OccupancyGrid, moments: Sequence[Moment], places: Places, title: str, frame_s: float
+    path: Path, grid: OccupancyGrid, moments: Sequence[Moment], places: Places, title: str, frame_s: float, turn: float
 ) -> int:
-    """Write forecasts along one walk on its map as a WebP; return its size in bytes."""
+    """Write forecasts along one walk on its map as a WebP; return its size in bytes.
+
+    All is drawn turned by ``-turn``, the angle of the walls in radians, so that the house stands upright.
+    """
+    T_page_map = Pose2(0.0, 0.0, -turn)
+    grid = replace(grid, T_map_grid=T_page_map @ grid.T_map_grid)
+    places = Places(
+        tuple(replace(p, x=x, y=y) for p, (x, y) in zip(places, T_page_map.apply(places.centres), strict=True))
+    )
+    known = grid.centres_of(~np.isnan(grid.prob))
+    (x0, y0), (x1, y1) = known.min(axis=0) - _RIM_M, known.max(axis=0) + _RIM_M
     frames = []
     for moment in moments:
-        figure = forecast_figure(grid, [moment.forecast], places, [f"{title}, {moment.elapsed_s:.1f} s"])
-        figure.axes[0].plot(*moment.walked.T, color=_WALKED, linewidth=2.5, solid_capstyle="round", zorder=5)
+        paths = moment.forecast.samples_xy
+        found = replace(moment.forecast, samples_xy=T_page_map.apply(paths.reshape(-1, 2)).reshape(paths.shape))
+        figure = forecast_figure(grid, [found], places, [f"{title}, {moment.elapsed_s:.1f} s"])
+        axes = figure.axes[0]
+        axes.plot(*T_page_map.apply(moment.walked).T, color=_WALKED, linewidth=2.5, solid_capstyle="round", zorder=5)
+        axes.set(xlim=(x0, x1), ylim=(y0, y1))
+        axes.set_axis_off()
+        figure.set_size_inches(_FILM_IN * (x1 - x0) / (y1 - y0), _FILM_IN + _FILM_TITLE_IN)
         figure.set_dpi(_FILM_DPI)
         frames.append(_image(figure))
     return _write_frames(frames, path, frame_s)
