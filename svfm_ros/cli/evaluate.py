@@ -135,7 +135,6 @@ def _draw(path: Path, levels: "NDArray[np.float64]", title: str) -> None:
         draw_calibration(path, levels, title)
 
 
-_FEW_WALKS = 10
 _ROWS = {
     "coverage_50": ("coverage of the 50 % region", "50 % when forecasts are right"),
     "coverage_90": ("coverage of the 90 % region", "90 % when forecasts are right; less: too sure"),
@@ -154,24 +153,19 @@ _ROWS = {
 }
 
 
-def _verdict(figures: dict[str, Any]) -> str:
-    """Whether the forecasts can be relied on, in one sentence."""
+def _report(args: argparse.Namespace, figures: dict[str, Any]) -> None:
     from svfm_ros.report.summary import calibration_words
 
-    if figures["walks"] < _FEW_WALKS:
-        return f"{figures['walks']} walks are too few to tell whether the forecasts can be relied on."
-    return calibration_words(figures["coverage_50"], figures["coverage_90"])
-
-
-def _report(args: argparse.Namespace, figures: dict[str, Any]) -> None:
     if args.json:
         print_json({"model": str(args.model), "input": " ".join(str(path) for path in args.walks), **figures})
         return
     rows = [(name, "-" if figures[key] is None else figures[key], means) for key, (name, means) in _ROWS.items()]
-    print(_verdict(figures))
+    print(calibration_words(figures["coverage_50"], figures["coverage_90"], figures["walks"]))
     if figures["relearnt"]:
         print("All these walks were learnt from: scored is a model learnt in the same way without a fifth of them.")
     for text in figures["changes"]:
         print(f"Habits changed: {text}.")
     given = str(args.walks[0]) + (f" and {len(args.walks) - 1} more" if len(args.walks) > 1 else "")
     print_table(f"model {figures['model_id']} on {given}", ("figure", "value", "meaning"), rows)
+    if args.png is not None:
+        print(f"{args.png}: calibration drawn")

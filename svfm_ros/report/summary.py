@@ -12,6 +12,7 @@ from svfm_ros.report.over_time import Estimate, OverTime, Period
 __all__ = ["calibration_words", "day_text", "sentences"]
 
 _WELL_CALIBRATED, _ROUGHLY_CALIBRATED = 0.05, 0.1  # of probability, at the 50 % and the 90 % region
+_FEW_WALKS = 10  # are too few for a verdict
 _LEAST_SHARE = 0.005  # less is said to be nothing
 
 
@@ -101,11 +102,13 @@ def _calibration(found: Calibration | None) -> str:
     if found is None:
         return ""
     held = dict(zip(found.regions, found.held, strict=True))
-    return calibration_words(held[0.5], held[0.9])
+    return calibration_words(held[0.5], held[0.9], found.walks)
 
 
-def calibration_words(held_50: float, held_90: float) -> str:
+def calibration_words(held_50: float, held_90: float, walks: int) -> str:
     """Whether forecasts can be relied on, in one sentence, by how often their 50 % and 90 % regions held the truth."""
+    if walks < _FEW_WALKS:
+        return f"{walks} walks to check the forecasts on are too few to tell whether they can be relied on."
     happened = (
         f"what they called 90 % likely happened in {percent(held_90)} of the cases, what they called 50 % likely in "
         f"{percent(held_50)}"

@@ -155,7 +155,8 @@ def test_sentences_about_forecasts_that_are_too_sure() -> None:
     ],
 )
 def test_how_far_forecasts_can_be_relied_on(held_50: float, held_90: float, said: str) -> None:
-    assert said in calibration_words(held_50, held_90)
+    assert said in calibration_words(held_50, held_90, 10)
+    assert "too few" in calibration_words(held_50, held_90, 9)
 
 
 def test_dates_are_written_out() -> None:
