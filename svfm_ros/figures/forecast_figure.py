@@ -122,7 +122,9 @@ def _paths(axes: Any, forecast: Forecast, places: Places, ends: NDArray[np.int64
         rgb = places.places[place].rgb if place >= 0 else _ELSEWHERE_RGB
         colours[ends == place] = (*rgb, 0.15 + 0.5 * float(np.mean(ends == place)))
     order = np.random.default_rng(0).permutation(len(ends))
-    axes.add_collection(LineCollection(forecast.samples_xy[order], colors=colours[order], linewidths=1.2, zorder=3))
+    axes.add_collection(
+        LineCollection(list(forecast.samples_xy[order]), colors=colours[order], linewidths=1.2, zorder=3)
+    )
 
 
 def _endpoints(axes: Any, forecast: Forecast, places: Places) -> None:
