@@ -229,7 +229,7 @@ function whatIfWords(hour) {
   if (!now.whatIf?.known) return `At ${clock(hour)}: not known.`;
   if (!otherHour()) return `At ${clock(hour)}: the same as now.`;
   const said = likeliest(now.whatIf).slice(0, 2).filter((row) => row.share >= 0.05).map((row) => `${row.name} ${percent(row.share)}`);
-  return `At ${clock(hour)}: ${said.join(", ")}. Dashed on the plan, lines on the bars.`;
+  return `At ${clock(hour)} (dashed): ${said.join(", ")}.`;
 }
 
 // Two lines over the data's last minutes, each with its name and its latest value: entropy as a number of places, and unfamiliar.
