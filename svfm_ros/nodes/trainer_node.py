@@ -85,7 +85,7 @@ class TrainerNode(ConfiguredNode[TrainerNodeConfig]):
                 current = model_in_use(self._model)
                 self._tried = current.walks_seen
                 self._announce(current.model_id, current.walks_seen, current.held_out_nll)
-        except SvfmError as error:
+        except (SvfmError, OSError) as error:
             self.get_logger().error(f"the model is not used: {error}")
         finally:
             self._ready.set()

@@ -15,6 +15,7 @@ from sensor_msgs.msg import LaserScan
 from std_srvs.srv import Trigger
 
 from svfm_ros.config.node_config import NODE_CONFIGS
+from svfm_ros.errors import UsageError
 from svfm_ros.nodes.runtime import configured_node
 from svfm_ros.nodes.runtime.lifetime import spin
 from svfm_ros.pipeline.live.pacing import CallLimit
@@ -121,6 +122,14 @@ def test_input_that_is_not_usable_leaves_a_node_unconfigured(spinning, tmp_path)
     _, manager = spinning("slam_node", map=str(tmp_path / "nowhere.yaml"))
     assert not manager.change(CONFIGURE)
     assert manager.state == State.PRIMARY_STATE_UNCONFIGURED
+
+
+@pytest.mark.parametrize(("name", "parameter"), [("sim_node", "places"), ("slam_node", "state")])
+def test_a_file_that_the_system_refuses_is_unusable_input(listener, tmp_path, name, parameter):
+    path = tmp_path / ("x" * 300)  # a folder of another user would do, but tests may run as root
+    make = importlib.import_module(f"svfm_ros.nodes.{name}").make
+    with pytest.raises(UsageError, match=r"cannot use .*: File name too long"):
+        make(context=listener.context, parameter_overrides=[Parameter(parameter, value=str(path))])
 
 
 def test_nodes_start_by_themselves_by_default(listener):

@@ -6,6 +6,7 @@ callbacks are deferred.
 """
 
 import copy
+import errno
 import traceback
 from collections.abc import Callable, Collection
 from dataclasses import dataclass
@@ -28,7 +29,7 @@ from std_srvs.srv import Trigger
 
 from svfm_ros.config.node_config import NODE_CONFIGS, LifecycleConfig
 from svfm_ros.config.options import options_of
-from svfm_ros.errors import SvfmError
+from svfm_ros.errors import SvfmError, UsageError
 from svfm_ros.nodes.runtime.parameters import Parameters, parameter_names
 from svfm_ros.nodes.runtime.subscriptions import tolerant
 from svfm_ros.pipeline.live.pacing import CallLimit
@@ -38,6 +39,7 @@ __all__ = ["ConfiguredNode", "Request"]
 T = TypeVar("T")
 E = TypeVar("E")
 _CALLS_PER_S = 5  # of one service; more are refused
+_REFUSED = {errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOTDIR, errno.EISDIR, errno.ENAMETOOLONG}
 _Phase = Literal["always", "configured", "active"]
 
 
@@ -154,7 +156,7 @@ class ConfiguredNode(LifecycleNode, Generic[T]):
 
     def on_configure(self, _state: LifecycleState) -> TransitionCallbackReturn:
         """Transition to inactive."""
-        return self._transition(lambda: self._enter("configured", self.configure))
+        return self._transition(lambda: self._enter("configured", self._configure))
 
     def on_activate(self, state: LifecycleState) -> TransitionCallbackReturn:
         """Transition to active."""
@@ -187,6 +189,15 @@ class ConfiguredNode(LifecycleNode, Generic[T]):
             self._leave("active", self.deactivate)
         if self._phase == "configured":
             self._leave("configured", self.cleanup)
+
+    def _configure(self) -> None:
+        """Configure; a file that the system refuses is unusable input: another start would not help."""
+        try:
+            self.configure()
+        except OSError as error:
+            if error.errno not in _REFUSED or error.filename is None:
+                raise
+            raise UsageError(f"cannot use {error.filename}: {error.strerror}") from error
 
     def _enter(self, phase: _Phase, work: Callable[[], None]) -> None:
         before, self._phase = self._phase, phase
