@@ -13,6 +13,7 @@ import stat
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
+from svfm_ros.atomic_files import write_whole
 from svfm_ros.config.forecast_config import MAX_MODEL_BYTES
 from svfm_ros.errors import DataError
 
@@ -48,16 +49,13 @@ class SigningKey:
 
     @classmethod
     def create(cls, folder: Path) -> "SigningKey":
-        """The key in a model folder, made (mode 0600) where there is none."""
+        """The key in a model folder, made (mode 0600) where there is none, or one that a power cut left unfinished."""
         path = folder / KEY_NAME
-        try:
-            handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-        except FileExistsError:
-            return cls.read(folder)
-        except OSError as error:
-            raise DataError(f"cannot write the key {path}: {error.strerror}") from error
-        with os.fdopen(handle, "wb") as file:
-            file.write(secrets.token_bytes(_KEY_BYTES))
+        if not _has_size(path, _KEY_BYTES):
+            try:
+                write_whole(path, secrets.token_bytes(_KEY_BYTES))
+            except OSError as error:
+                raise DataError(f"cannot write the key {path}: {error.strerror}") from error
         return cls.read(folder)
 
     def sign(self, body: str) -> str:
@@ -117,6 +115,15 @@ def check_model_file(path: str, folder: Path) -> Path:
     if status.st_size > MAX_MODEL_BYTES:
         raise DataError(f"expected a model of at most {MAX_MODEL_BYTES} bytes, got {status.st_size} at {found}")
     return found
+
+
+def _has_size(path: Path, count: int) -> bool:
+    try:
+        return path.lstat().st_size == count
+    except FileNotFoundError:
+        return False
+    except OSError as error:
+        raise DataError(f"cannot read the key {path}: {error.strerror}") from error
 
 
 def _canonical(fields: dict[str, object]) -> str:

@@ -19,6 +19,21 @@ def test_a_signed_announcement_is_read_back(tmp_path):
     assert ModelAnnouncement.from_text(ANNOUNCED.to_text(key), key) == ANNOUNCED
 
 
+def test_a_key_that_was_cut_off_is_made_anew(tmp_path):
+    (tmp_path / "model.key").write_bytes(b"cut off")
+    (tmp_path / "model.key").chmod(0o600)
+    assert len(SigningKey.create(tmp_path).secret) == 32
+    assert SigningKey.read(tmp_path) == SigningKey.create(tmp_path)
+
+
+def test_a_key_is_never_written_through_a_link(tmp_path):
+    (tmp_path / "diary").write_text("today I walked")
+    (tmp_path / "model.key").symlink_to(tmp_path / "diary")
+    with pytest.raises(DataError, match="symbolic link"):
+        SigningKey.create(tmp_path)
+    assert (tmp_path / "diary").read_text() == "today I walked"
+
+
 def test_other_texts_are_refused(tmp_path):
     key, other = SigningKey.create(tmp_path), SigningKey(b"x" * 32)
     changed = {**json.loads(ANNOUNCED.to_text(key)), "path": "/etc/passwd"}
