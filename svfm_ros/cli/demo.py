@@ -34,6 +34,7 @@ from svfm_ros.errors import DataError, UsageError
 from svfm_ros.progress import progress
 from svfm_ros.targets import Check
 from svfm_ros.web.page_address import free_port, page_address
+from svfm_ros.wording import percent
 
 if TYPE_CHECKING:
     from svfm_ros.nodes.graph_listener import GraphListener
@@ -373,16 +374,12 @@ def _conclude(
         f"The wearer's position was {100 * value[RMSE]:.0f} cm off (root mean square), and a forecast came "
         f"{value[FORECAST_LATENCY]:.0f} ms after its scan.\n"
         f"The walk to the kitchen was forecast with at least 70 % from {value[KITCHEN]:.1f} m before it.\n"
-        f"From the couch, the landing is expected with {_percent(landing['night'])} at night and "
-        f"{_percent(landing['day'])} by day; they really went there "
-        f"{_percent(walks.shares['night'].get('landing', 0.0))} and "
-        f"{_percent(walks.shares['day'].get('landing', 0.0))} of the time."
+        f"From the couch, the landing is expected with {percent(landing['night'])} at night and "
+        f"{percent(landing['day'])} by day; they really went there "
+        f"{percent(walks.shares['night'].get('landing', 0.0))} and "
+        f"{percent(walks.shares['day'].get('landing', 0.0))} of the time."
     )
     missed = [f"{c.name} is {c.value:.3g}, expected {c.target}" for c in checks if not c.ok]
     print("Missed: " + "; ".join(missed) if missed else "All figures hold (--figures shows them).")
     print(f"Report: {made[0]}, film: {made[1]}")
     open_in_browser(made[0].absolute().as_uri())
-
-
-def _percent(share: float) -> str:
-    return f"{100 * share:.0f} %"

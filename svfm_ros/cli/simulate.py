@@ -29,6 +29,7 @@ from svfm_ros.atomic_files import check_output, check_output_folder, make_folder
 from svfm_ros.cli.output import add_json_argument, positive, print_json, print_table, seed
 from svfm_ros.errors import UsageError
 from svfm_ros.progress import progress
+from svfm_ros.wording import readable
 
 if TYPE_CHECKING:
     from svfm_ros.config.sim_config import SimConfig
@@ -341,5 +342,5 @@ def _report(
         print_json(figures)
         return
     figures["walks_by_destination"] = ", ".join(f"{n} {k}" for n, k in figures["walks_by_destination"].items())
-    shown = {k.replace("_", " "): f"{v:.1f}" if isinstance(v, float) else v for k, v in figures.items()}
+    shown = {readable(k): f"{v:.1f}" if isinstance(v, float) else v for k, v in figures.items()}
     print_table("simulated", ("what", "value"), shown.items())

@@ -18,11 +18,12 @@ from svfm_ros.config.sim_config import HabitConfig
 from svfm_ros.experiments.experiment import ExperimentResult, Tick, run_all
 from svfm_ros.experiments.paper_walks import MODELS, PaperPaths, PaperTask, learn_paper_model
 from svfm_ros.figures.home_example import ELSEWHERE, SHOWN, HomeTask, Learnt, PathsAtHour, learn_home, targets
-from svfm_ros.figures.house_figure import draw_house, draw_paths, label_shares, readable
+from svfm_ros.figures.house_figure import draw_house, draw_paths, label_shares
 from svfm_ros.forecasting.scores import entropy, total_variation
 from svfm_ros.sim.house import House, load_house
 from svfm_ros.sim.walker import ANCHOR
 from svfm_ros.targets import Check, at_least, at_most, within
+from svfm_ros.wording import readable
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

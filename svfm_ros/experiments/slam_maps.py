@@ -15,7 +15,7 @@ from svfm_ros import geometry
 from svfm_ros.clock import NS_PER_S
 from svfm_ros.config.sim_config import LidarConfig
 from svfm_ros.experiments.experiment import ExperimentResult, Tick
-from svfm_ros.figures.house_figure import outline_house, readable
+from svfm_ros.figures.house_figure import outline_house
 from svfm_ros.figures.map_figure import show_grid
 from svfm_ros.sim.house import House, load_house
 from svfm_ros.sim.sim_recording import Recorder, Recording
@@ -25,6 +25,7 @@ from svfm_ros.slam.offline import run_slam as run_offline
 from svfm_ros.slam.trajectory_metrics import AbsoluteError, absolute_error
 from svfm_ros.targets import Check, at_least, at_most
 from svfm_ros.types import OccupancyGrid
+from svfm_ros.wording import readable
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -16,9 +16,10 @@ from svfm_ros.errors import UsageError
 from svfm_ros.figures.forecast_figure import forecast_figure
 from svfm_ros.figures.front_pictures import HomeModel
 from svfm_ros.figures.home_example import targets
-from svfm_ros.figures.house_figure import draw_house, readable
+from svfm_ros.figures.house_figure import draw_house
 from svfm_ros.sim.walker import simulate_protocol
 from svfm_ros.types import Forecast, OccupancyGrid, Places, Pose2, Walk
+from svfm_ros.wording import percent, readable
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -112,7 +113,7 @@ def _draw_bars(axis: "Axes", home: HomeModel, found: Forecast) -> None:
     axis.barh(rows, shares, height=0.42, color=[p.colour for p in places])
     for row, place, share in zip(rows, places, shares, strict=True):
         axis.text(0.0, row + 0.36, readable(place.name), color=_INK, fontsize=12, va="center")
-        axis.text(1.0, row + 0.36, f"{100 * share:.0f} %", color=place.colour, fontsize=13, va="center", ha="right")
+        axis.text(1.0, row + 0.36, percent(share), color=place.colour, fontsize=13, va="center", ha="right")
     axis.text(
         0.0,
         -0.85,

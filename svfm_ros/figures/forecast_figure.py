@@ -17,6 +17,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from svfm_ros.figures.map_figure import save_picture, show_grid
 from svfm_ros.types import Forecast, OccupancyGrid, Places
+from svfm_ros.wording import percent, readable, unknown
 
 __all__ = ["draw_calibration", "draw_forecasts", "forecast_figure"]
 
@@ -104,15 +105,11 @@ def _panel(axes: Any, forecast: Forecast, places: Places, title: str) -> None:
 def _summary(forecast: Forecast) -> str:
     """The most likely place in words, two where none is likely, and the number of walks the forecast rests on."""
     if not forecast.known:
-        return f"unknown: {forecast.reason or 'no recorded walk came near here at about this hour'}"
+        return unknown(forecast.reason)
     likely = sorted(forecast.shares.items(), key=lambda one: -one[1])
-    named = [f"{name.replace('_', ' ')} ({_percent(share)})" for name, share in likely[:2]]
+    named = [f"{readable(name)} ({percent(share)})" for name, share in likely[:2]]
     said = f"most likely {named[0]}" if likely[0][1] >= _LIKELY else f"undecided: {' or '.join(named)}"
     return f"{said}, from {forecast.walks} walks"
-
-
-def _percent(share: float) -> str:
-    return f"{100.0 * share:.0f} %"
 
 
 def _paths(axes: Any, forecast: Forecast, places: Places, ends: NDArray[np.int64]) -> None:
@@ -135,7 +132,7 @@ def _endpoints(axes: Any, forecast: Forecast, places: Places) -> None:
         likely = share >= _LEAST_SHARE
         disc = Circle((place.x, place.y), place.radius_m, color=(*place.rgb, 0.08 + 0.3 * share), zorder=4, lw=0)
         axes.add_patch(disc)
-        label = place.name.replace("_", " ") + (f" {_percent(share)}" if likely else "")
+        label = readable(place.name) + (f" {percent(share)}" if likely else "")
         box = {"boxstyle": "round,pad=0.2", "facecolor": "white", "edgecolor": "none", "alpha": 0.75}
         ink = "black" if likely else "#777777"
         inside = np.hypot(*(walker - place.xy)) <= place.radius_m

@@ -12,11 +12,12 @@ from numpy.typing import NDArray
 
 from svfm_ros.clock import parse_local_time
 from svfm_ros.figures.home_example import HORIZON_S, HomeTask, home_forecaster, targets
-from svfm_ros.figures.house_figure import BY_DAY, BY_NIGHT, Palette, draw_house, readable
+from svfm_ros.figures.house_figure import BY_DAY, BY_NIGHT, Palette, draw_house
 from svfm_ros.forecasting.forecaster import Forecaster
 from svfm_ros.sim.house import House, load_house
 from svfm_ros.sim.walker import ANCHOR
 from svfm_ros.types import Forecast, Place, WalkWindows
+from svfm_ros.wording import percent, readable
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -136,7 +137,7 @@ def _labels(axis: "Axes", house: House, found: Forecast, palette: Palette) -> No
         axis.text(
             x,
             y,
-            f"{readable(place.name)} {100 * share:.0f} %",
+            f"{readable(place.name)} {percent(share)}",
             color=colour,
             alpha=0.55 if faint else 1.0,
             fontsize=11 if faint else 14,

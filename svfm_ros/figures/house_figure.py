@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from svfm_ros.sim.house import House
 from svfm_ros.types import Place, Places
+from svfm_ros.wording import percent, readable
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -22,7 +23,6 @@ __all__ = [
     "draw_paths",
     "label_shares",
     "outline_house",
-    "readable",
 ]
 
 Array = NDArray[np.float64]
@@ -101,7 +101,7 @@ def label_shares(axis: "Axes", start: Place, places: Sequence[Place], shares: Ma
         ring = Circle((place.x, place.y), place.radius_m, fill=False, edgecolor=place.colour, linestyle=(0, (4, 3)))
         ring.set(linewidth=0.9, alpha=0.8, zorder=4)
         axis.add_patch(ring)
-        share = "" if shares is None else f" {100.0 * shares.get(place.name, 0.0):.0f} %"
+        share = "" if shares is None else f" {percent(shares.get(place.name, 0.0))}"
         side = 1.0 if place.y >= start.y else -1.0  # paths come from the start's side
         y = place.y + side * (place.radius_m + _LABEL_GAP_M)
         axis.text(
@@ -115,8 +115,3 @@ def label_shares(axis: "Axes", start: Place, places: Sequence[Place], shares: Ma
             zorder=6,
             fontsize=9,
         )
-
-
-def readable(name: str) -> str:
-    """``front_door`` as a person writes it."""
-    return name.replace("_", " ")

@@ -12,8 +12,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from svfm_ros.report.walk_table import NIGHT_ENDS, NIGHT_STARTS, WalkTable
+from svfm_ros.wording import percent, readable
 
-__all__ = ["HabitChange", "change_days", "describe_changes", "percent"]
+__all__ = ["HabitChange", "change_days", "describe_changes"]
 
 Array = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -37,14 +38,9 @@ class HabitChange:
     def text(self, names: Sequence[str], elsewhere: str = "elsewhere") -> str:
         """Such as *since 3 November, 90 % of the walks at about 16:00 lead to the study (before: 5 %)*."""
         day = date.fromisoformat(self.day)
-        where = f"to the {names[self.place].replace('_', ' ')}" if self.place >= 0 else elsewhere
+        where = f"to the {readable(names[self.place])}" if self.place >= 0 else elsewhere
         walks = f"{percent(self.since)} of the walks at about {self.hour:02d}:00 lead {where}"
         return f"since {day.day} {day:%B}, {walks} (before: {percent(self.before)})"
-
-
-def percent(share: float) -> str:
-    """``25 %`` from 0.25."""
-    return f"{100.0 * share:.0f} %"
 
 
 def describe_changes(walks: WalkTable, places: int, days: Sequence[int]) -> list[HabitChange]:

@@ -6,8 +6,8 @@ from datetime import date
 from statistics import median
 
 from svfm_ros.report.calibration import Calibration
-from svfm_ros.report.habit_changes import percent
 from svfm_ros.report.over_time import Estimate, OverTime, Period
+from svfm_ros.wording import percent
 
 __all__ = ["calibration_words", "day_text", "sentences"]
 

@@ -5,6 +5,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from svfm_ros.wording import percent, readable, unknown
+
 __all__ = ["NodeReport", "first_model_words", "forecast_words", "how_sure", "node_words", "replay_words", "walks_words"]
 
 OK, WARN, ERROR = 0, 1, 2
@@ -49,15 +51,11 @@ def how_sure(entropy: float | None) -> str:
 def forecast_words(summary: Mapping[str, Any]) -> str:
     """``kitchen 72 %, landing 20 % (fairly sure)`` from the summary of a forecast."""
     if not summary.get("known", True):
-        return f"unknown: {summary.get('reason') or 'no recorded walk came near here at about this hour'}"
+        return unknown(str(summary.get("reason") or ""))
     if not summary.get("positions", True):
         return "no places are known yet: they are found where several walks have ended"
     shares = sorted(summary["shares"].items(), key=lambda row: -row[1])
-    likely = [
-        f"{_readable(name)} {share:.0%}".replace("%", " %")
-        for name, share in shares[:_SHOWN_PLACES]
-        if share >= _LEAST_SHARE
-    ]
+    likely = [f"{readable(name)} {percent(share)}" for name, share in shares[:_SHOWN_PLACES] if share >= _LEAST_SHARE]
     sure = how_sure(summary.get("entropy"))
     text = ", ".join(likely) + (f" ({sure})" if sure else "")
     if summary.get("unfamiliar", 0.0) >= _UNFAMILIAR:
@@ -149,7 +147,3 @@ def _minutes(seconds: float) -> str:
         if whole < 3600
         else f"{whole // 3600}:{whole // 60 % 60:02d}:{whole % 60:02d}"
     )
-
-
-def _readable(name: str) -> str:
-    return name.replace("_", " ")

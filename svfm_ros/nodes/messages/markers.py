@@ -16,6 +16,7 @@ from visualization_msgs.msg import Marker
 
 from svfm_ros.nodes.messages.marker_shapes import RGBA, Canvas, Shape
 from svfm_ros.types import Forecast, Places, Pose2
+from svfm_ros.wording import percent, readable, unknown
 
 __all__ = ["MarkerStyle", "clear_shapes", "endpoint_shapes", "path_shapes"]
 
@@ -196,22 +197,14 @@ def _headline(forecast: Forecast, style: MarkerStyle) -> list[Shape]:
 def _sentence(forecast: Forecast) -> str:
     """The forecast in a few words: ``very likely: kitchen``."""
     if not forecast.known:
-        return f"unknown: {forecast.reason or 'no recorded walk came near here at about this hour'}"
+        return unknown(forecast.reason)
     if forecast.unfamiliar >= _UNFAMILIAR:
-        return f"an unfamiliar walk ({_percent(forecast.unfamiliar)})"
+        return f"an unfamiliar walk ({percent(forecast.unfamiliar)})"
     likely = sorted(forecast.shares.items(), key=lambda item: -item[1])[:2]
     for least, words in _CERTAINTY:
         if likely and likely[0][1] >= least:
-            return f"{words}: {_readable(likely[0][0])}"
-    return "undecided: " + " or ".join(_readable(name) for name, _ in likely) if likely else "undecided"
-
-
-def _percent(share: float) -> str:
-    return f"{100.0 * share:.0f} %"
-
-
-def _readable(name: str) -> str:
-    return name.replace("_", " ")
+            return f"{words}: {readable(likely[0][0])}"
+    return "undecided: " + " or ".join(readable(name) for name, _ in likely) if likely else "undecided"
 
 
 # Endpoints
@@ -232,7 +225,7 @@ def _endpoints(forecast: Forecast, places: Places, style: MarkerStyle, named: se
             middle = middle + _beside(axes, angle, style)
         else:
             middle = here[np.argmin(np.linalg.norm(here - np.median(here, axis=0), axis=1))]  # one of the endpoints
-        text = f"{'what if' if style.dashed else _readable(name)} {_percent(share)}"
+        text = f"{'what if' if style.dashed else readable(name)} {percent(share)}"
         labels.append((index, middle, text, _LARGE if share == max(forecast.shares.values()) else 1.0))
     large = replace(style, text_m=_LARGE * style.text_m)
     spread = _apart([(at, text) for _, at, text, _ in labels], large)

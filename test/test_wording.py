@@ -1,0 +1,19 @@
+"""Names, probabilities and unknown forecasts in words."""
+
+import pytest
+
+from svfm_ros.wording import percent, readable, unknown
+
+
+@pytest.mark.parametrize(("share", "text"), [(0.0, "0 %"), (0.254, "25 %"), (0.996, "100 %"), (1.0, "100 %")])
+def test_a_probability_in_percent(share, text):
+    assert percent(share) == text
+
+
+def test_a_name_as_a_person_writes_it():
+    assert readable("front_door") == "front door"
+
+
+def test_an_unknown_forecast_says_why():
+    assert unknown("the map was started anew") == "unknown: the map was started anew"
+    assert unknown("") == "unknown: no recorded walk came near here at about this hour"
