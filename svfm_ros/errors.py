@@ -6,7 +6,8 @@ Every message says what was expected and what was given. Programming errors keep
 import reprlib
 from typing import Any
 
-__all__ = ["ConfigError", "DataError", "StoreUnavailableError", "SvfmError", "UsageError", "printable", "short"]
+__all__ = ["ConfigError", "DataError", "StoreUnavailableError", "SvfmError", "UsageError", "printable", "reason_of"]
+__all__ += ["short"]
 
 _SHORT = reprlib.Repr()  # a nested value may be endless
 _SHORT.maxlevel, _SHORT.maxstring, _SHORT.maxother = 2, 60, 60
@@ -36,6 +37,11 @@ class StoreUnavailableError(DataError):
 
 class UsageError(SvfmError):
     """Arguments that contradict each other, or name something that is not there."""
+
+
+def reason_of(error: Exception) -> str:
+    """An error in one sentence: our own say what is wrong, others get the name of their type."""
+    return str(error) if isinstance(error, SvfmError) else f"{type(error).__name__}: {error}"
 
 
 def short(value: Any) -> str:

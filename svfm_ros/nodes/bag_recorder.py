@@ -16,6 +16,7 @@ from svfm_ros.config.node_config import BagRecorderConfig
 from svfm_ros.errors import UsageError, printable
 from svfm_ros.nodes.messages.serialised import message_class
 from svfm_ros.nodes.runtime.configured_node import ConfiguredNode
+from svfm_ros.nodes.runtime.subscriptions import STEADY
 from svfm_ros.pipeline.live.worker import Worker
 
 __all__ = ["BagRecorder", "make"]
@@ -53,7 +54,7 @@ class BagRecorder(ConfiguredNode[BagRecorderConfig]):
         """Subscribe to all topics, now and as they appear."""
         self._known: set[str] = set()
         self._recorded: list[Subscription] = []
-        self.create_timer(self.config.look_s, self._add_topics, clock=self._steady_clock())
+        self.create_timer(self.config.look_s, self._add_topics, clock=STEADY)
         self._add_topics()
 
     def deactivate(self) -> None:
@@ -77,12 +78,6 @@ class BagRecorder(ConfiguredNode[BagRecorderConfig]):
         return (
             f"the recording is incomplete: {error.strerror}; {self._path.name}.mcap in {self._path} holds its beginning"
         )
-
-    def _steady_clock(self) -> Any:
-        """A clock that also runs while simulated time stands still."""
-        from rclpy.clock import Clock, ClockType
-
-        return Clock(clock_type=ClockType.STEADY_TIME)
 
     def _report(self, error: Exception) -> None:
         if isinstance(error, OSError):

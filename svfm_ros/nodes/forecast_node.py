@@ -17,18 +17,17 @@ from typing import Any
 
 from geometry_msgs.msg import PoseWithCovarianceStamped
 from nav_msgs.msg import OccupancyGrid as GridMessage
-from rclpy.clock import Clock, ClockType
 from std_msgs.msg import Bool, String
 
 from svfm_ros.config.node_config import LIVE_SECTIONS, ForecastNodeConfig
-from svfm_ros.errors import DataError, SvfmError
+from svfm_ros.errors import DataError, SvfmError, reason_of
 from svfm_ros.nodes.messages import convert
 from svfm_ros.nodes.messages.forecast_messages import ForecastPublisher
 from svfm_ros.nodes.messages.markers import MarkerStyle
 from svfm_ros.nodes.runtime.configured_node import ConfiguredNode
 from svfm_ros.nodes.runtime.diagnostics import ERROR, WARN, Diagnostics, DurationStatistics, Health, RateMeter, worst
 from svfm_ros.nodes.runtime.lifetime import run_node
-from svfm_ros.nodes.runtime.subscriptions import LATCHED
+from svfm_ros.nodes.runtime.subscriptions import LATCHED, STEADY
 from svfm_ros.pipeline.live.live_forecast import LiveForecaster, WearerPose
 from svfm_ros.pipeline.live.model_announcement import ModelAnnouncement, SigningKey, check_model_file
 from svfm_ros.pipeline.live.pacing import RateLimit
@@ -39,7 +38,6 @@ from svfm_ros.walks.places import load_places
 
 __all__ = ["ForecastNode", "main", "make"]
 
-_STEADY = Clock(clock_type=ClockType.STEADY_TIME)
 _CHECK_S = 0.25
 _FINISH_S = 2.0
 _MAX_WAITING = 1000  # poses
@@ -91,7 +89,7 @@ class ForecastNode(ConfiguredNode[ForecastNodeConfig]):
         self.create_subscription(String, "model", self._receive_model, LATCHED)
         self.create_subscription(GridMessage, "map", self._receive_map, LATCHED)
         self.create_subscription(Bool, "map_in_house_frame", self._receive_frame_state, LATCHED)
-        self.create_timer(_CHECK_S, self._clear_when_silent, clock=_STEADY)
+        self.create_timer(_CHECK_S, self._clear_when_silent, clock=STEADY)
         Diagnostics(self, "forecast", self._health)
 
     def deactivate(self) -> None:
@@ -229,7 +227,7 @@ class ForecastNode(ConfiguredNode[ForecastNodeConfig]):
         return style.what_if() if what_if else style
 
     def _report(self, error: Exception) -> None:
-        self._problem = str(error) if isinstance(error, SvfmError) else f"{type(error).__name__}: {error}"
+        self._problem = reason_of(error)
         if self.context.ok():
             self.get_logger().error(self._problem, throttle_duration_sec=2.0)
 

@@ -27,7 +27,7 @@ from svfm_ros.nodes.runtime.sim_clock import SimClock
 from svfm_ros.pipeline.live.pacing import Pacer
 from svfm_ros.pipeline.live.state_folder import make_private_folder
 from svfm_ros.sim.house import House, load_house
-from svfm_ros.types import ImuReading, OdometryReading, Places, Pose2, Scan
+from svfm_ros.types import ImuReading, Places, Pose2, Scan
 from svfm_ros.walks.places import save_places
 
 __all__ = ["SimNode", "main", "make"]
@@ -148,7 +148,11 @@ class SimNode(ConfiguredNode[SimNodeConfig]):
             elif isinstance(message, ImuReading):
                 yield due_ns, self._imu_publisher, _to_imu(message, config.laser_frame)
             else:
-                yield due_ns, self._odom_publisher, _to_odometry(message, config.laser_frame)
+                T_odom_base, frames = Pose2.from_array(message.T_odom_base), ("odom", config.laser_frame)
+                odometry = convert.to_odometry(
+                    T_odom_base, message.twist, message.covariance, *frames, message.stamp_ns
+                )
+                yield due_ns, self._odom_publisher, odometry
 
     def _put(self, item: _Due | None) -> bool:
         """Wait for space in the queue; False when stopped."""
@@ -194,17 +198,6 @@ def _to_imu(reading: ImuReading, frame: str) -> Imu:
     message.angular_velocity.x, message.angular_velocity.y, message.angular_velocity.z = reading.gyro_radps.tolist()
     force = message.linear_acceleration
     force.x, force.y, force.z = reading.accel_mps2.tolist()
-    return message
-
-
-def _to_odometry(reading: OdometryReading, frame: str) -> Odometry:
-    """The reading as a message: pose in the frame odom, twist in the axes of the sensor."""
-    pose = convert.to_pose_with_covariance(
-        Pose2.from_array(reading.T_odom_base), reading.covariance, "odom", reading.stamp_ns
-    )
-    message = Odometry(header=pose.header, child_frame_id=frame, pose=pose.pose)
-    twist = message.twist.twist
-    twist.linear.x, twist.linear.y, twist.angular.z = reading.twist.tolist()
     return message
 
 

@@ -17,21 +17,20 @@ import numpy as np
 from geometry_msgs.msg import PoseWithCovarianceStamped
 from nav_msgs.msg import Odometry
 from nav_msgs.msg import Path as PathMessage
-from rclpy.clock import Clock, ClockType
 from rclpy.task import Future
 from sensor_msgs.msg import Imu, LaserScan, PointCloud2
 from std_msgs.msg import Bool
 
 from svfm_ros.clock import NS_PER_S
 from svfm_ros.config.node_config import SlamNodeConfig
-from svfm_ros.errors import DataError, SvfmError, printable
+from svfm_ros.errors import DataError, printable, reason_of
 from svfm_ros.mapio import save_map
 from svfm_ros.nodes.messages import convert
 from svfm_ros.nodes.messages.point_cloud import from_point_cloud
 from svfm_ros.nodes.runtime.configured_node import ConfiguredNode, Request
 from svfm_ros.nodes.runtime.diagnostics import ERROR, WARN, Diagnostics, DurationStatistics, Health, RateMeter, worst
 from svfm_ros.nodes.runtime.lifetime import run_node
-from svfm_ros.nodes.runtime.subscriptions import LATCHED, LATCHED_WALKS, AdaptiveSubscription
+from svfm_ros.nodes.runtime.subscriptions import LATCHED, LATCHED_WALKS, STEADY, AdaptiveSubscription
 from svfm_ros.nodes.slam_publishers import MapPublisher, TransformPublisher
 from svfm_ros.pipeline.live.stamp_gate import StampGate
 from svfm_ros.pipeline.live.walk_saver import WalkSaver
@@ -47,7 +46,6 @@ __all__ = ["SlamNode", "main", "make"]
 _SILENT_S, _LATE_S, _CHECK_S, _FINISH_S = 3.0, 2.0, 0.05, 2.0
 _RESTART_S = 60.0  # a saved map younger than this is that of a node that was killed: compiled code is cached on disk
 _OWN_FRAME = "this map has a frame of its own: walks are aligned with the house, forecasts are unknown"
-_STEADY = Clock(clock_type=ClockType.STEADY_TIME)
 _TYPES = {
     "scan": "sensor_msgs/msg/LaserScan",
     "points": "sensor_msgs/msg/PointCloud2",
@@ -124,8 +122,8 @@ class SlamNode(ConfiguredNode[SlamNodeConfig]):
         if self._is_restart:
             self._subscribe()
         else:
-            self._waiting = self.create_timer(_CHECK_S, self._subscribe_when_compiled, clock=_STEADY)
-        self.create_timer(1.0, self._check_input, clock=_STEADY)
+            self._waiting = self.create_timer(_CHECK_S, self._subscribe_when_compiled, clock=STEADY)
+        self.create_timer(1.0, self._check_input, clock=STEADY)
         for name, work in (("save_map", self._save_map), ("finish_walk", self._finish_walk), ("reset", self._reset)):
             self.create_deferred_service(name, work, self._worker.put)
         Diagnostics(self, "slam", self._health)
@@ -201,10 +199,9 @@ class SlamNode(ConfiguredNode[SlamNodeConfig]):
                     self.get_logger().error(line)
 
     def _report(self, error: Exception) -> None:
-        text = str(error) if isinstance(error, SvfmError) else f"{type(error).__name__}: {error}"
-        self._reason = text
+        self._reason = reason_of(error)
         if self.context.ok():
-            self.get_logger().error(text, throttle_duration_sec=2.0)
+            self.get_logger().error(self._reason, throttle_duration_sec=2.0)
 
     def _report_drop(self, item: _ReceivedScan | Request, count: int) -> None:
         if isinstance(item, Request):

@@ -14,7 +14,6 @@ from pathlib import Path
 from typing import Any
 
 from nav_msgs.msg import Path as PathMessage
-from rclpy.clock import Clock, ClockType
 from std_msgs.msg import String
 from std_srvs.srv import Trigger
 
@@ -23,7 +22,7 @@ from svfm_ros.errors import SvfmError
 from svfm_ros.nodes.runtime.configured_node import ConfiguredNode
 from svfm_ros.nodes.runtime.diagnostics import WARN, Diagnostics, Health, worst
 from svfm_ros.nodes.runtime.lifetime import run_node
-from svfm_ros.nodes.runtime.subscriptions import LATCHED, LATCHED_WALKS
+from svfm_ros.nodes.runtime.subscriptions import LATCHED, LATCHED_WALKS, STEADY
 from svfm_ros.pipeline.live.model_announcement import ModelAnnouncement, SigningKey
 from svfm_ros.pipeline.live.model_in_use import model_in_use
 from svfm_ros.pipeline.live.training_process import TrainingProcess
@@ -33,7 +32,6 @@ from svfm_ros.walks.walk_store import WalkStore, is_store
 
 __all__ = ["TrainerNode", "main", "make"]
 
-_STEADY = Clock(clock_type=ClockType.STEADY_TIME)
 _CHECK_S = 0.5
 _MODEL_NAME = "model.pt"
 
@@ -65,7 +63,7 @@ class TrainerNode(ConfiguredNode[TrainerNodeConfig]):
         threading.Thread(target=self._announce_current, name="first model", daemon=True).start()
         self.create_subscription(PathMessage, "walk", self._receive_walk, LATCHED_WALKS)
         self.create_limited_service("train_now", self._train_now)
-        self.create_timer(_CHECK_S, self._train_when_due, clock=_STEADY)
+        self.create_timer(_CHECK_S, self._train_when_due, clock=STEADY)
         Diagnostics(self, "training", self._health)
 
     def cleanup(self) -> None:

@@ -25,7 +25,6 @@ from nav_msgs.msg import Path as PathMessage
 from numpy.typing import NDArray
 from rcl_interfaces.msg import Parameter as ParameterMessage
 from rcl_interfaces.srv import GetParameters, SetParameters
-from rclpy.clock import Clock, ClockType
 from rclpy.parameter import Parameter
 from rclpy.qos import QoSProfile, ReliabilityPolicy
 from rclpy.serialization import deserialize_message
@@ -35,6 +34,7 @@ from std_srvs.srv import SetBool
 
 from svfm_ros.clock import NS_PER_S, hours_of_day
 from svfm_ros.config.node_config import WebNodeConfig
+from svfm_ros.errors import reason_of
 from svfm_ros.nodes.messages import convert
 from svfm_ros.nodes.messages.forecast_messages import bundle_from_cloud
 from svfm_ros.nodes.messages.serialised import stamp_of_raw
@@ -42,7 +42,7 @@ from svfm_ros.nodes.runtime.configured_node import ConfiguredNode
 from svfm_ros.nodes.runtime.diagnostics import Diagnostics, Health
 from svfm_ros.nodes.runtime.graph_description import WEB_TOKEN_VARIABLE
 from svfm_ros.nodes.runtime.lifetime import run_node
-from svfm_ros.nodes.runtime.subscriptions import LATCHED, LATCHED_WALKS
+from svfm_ros.nodes.runtime.subscriptions import LATCHED, LATCHED_WALKS, STEADY
 from svfm_ros.pipeline.live.live_forecast import WalkSoFar
 from svfm_ros.pipeline.live.pacing import CallLimit
 from svfm_ros.report.drawn_plan import thinned_centimetres
@@ -58,7 +58,6 @@ __all__ = ["WebNode", "main", "make", "scan_bytes"]
 
 _LATEST = QoSProfile(depth=1, reliability=ReliabilityPolicy.BEST_EFFORT)
 _POSES = QoSProfile(depth=20, reliability=ReliabilityPolicy.BEST_EFFORT)
-_STEADY = Clock(clock_type=ClockType.STEADY_TIME)
 _NEWS_S = 0.5
 _SILENT_S = 3.5  # nodes publish their diagnostics once a second
 _DENSITY_S = 0.5
@@ -115,7 +114,7 @@ class WebNode(ConfiguredNode[WebNodeConfig]):
         """Show what the other nodes publish."""
         self._walk_so_far = WalkSoFar(self.config.recorder)
         self._subscribe()
-        self.create_timer(_NEWS_S, self._put_news, clock=_STEADY)
+        self.create_timer(_NEWS_S, self._put_news, clock=STEADY)
         Diagnostics(self, "live page", self._health)
 
     def cleanup(self) -> None:
@@ -143,7 +142,7 @@ class WebNode(ConfiguredNode[WebNodeConfig]):
         subscribe(DiagnosticArray, "/diagnostics", self._receive_diagnostics, 50)
 
     def _report(self, error: Exception) -> None:
-        self._say_problem(f"{type(error).__name__}: {error}")
+        self._say_problem(reason_of(error))
         if self.context.ok():
             self.get_logger().error(self._problem, throttle_duration_sec=5.0)
 

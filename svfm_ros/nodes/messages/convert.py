@@ -264,14 +264,14 @@ def thinned(stamps_ns: NDArray[np.int64], poses: Array, most: int) -> tuple[NDAr
 def path_bytes(stamps_ns: NDArray[np.int64], poses: Array, frame: str, time_ns: int) -> bytes:
     """The serialised Path."""
     cdr = CdrWriter()
-    _header(cdr, time_ns, frame)
+    cdr.header(frame, time_ns)
     cdr.put("I", len(poses))
     if len(poses):
         values = np.zeros((len(poses), 7), dtype="<f8")  # position and quaternion
         values[:, :2] = poses[:, :2]
         values[:, 5], values[:, 6] = np.sin(poses[:, 2] / 2.0), np.cos(poses[:, 2] / 2.0)
         # Only the first pose may start at an offset that is no multiple of eight.
-        _header(cdr, int(stamps_ns[0]), frame)
+        cdr.header(frame, int(stamps_ns[0]))
         cdr.align(8)
         cdr.raw(values[0].tobytes())
         cdr.raw(_aligned_poses(stamps_ns[1:], values[1:], frame))
@@ -294,11 +294,6 @@ def _aligned_poses(stamps_ns: NDArray[np.int64], values: Array, frame: str) -> b
     records["sec"], records["nanosec"] = stamps_ns // NS_PER_S, stamps_ns % NS_PER_S
     records["length"], records["name"], records["values"] = len(name), np.frombuffer(name, dtype=np.uint8), values
     return records.tobytes()
-
-
-def _header(cdr: CdrWriter, time_ns: int, frame: str) -> None:
-    cdr.put("iI", *divmod(int(time_ns), NS_PER_S))
-    cdr.text(frame)
 
 
 @cache

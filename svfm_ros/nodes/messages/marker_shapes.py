@@ -97,7 +97,7 @@ def to_bytes(shapes: Sequence[Shape], canvas: Canvas) -> bytes:
 
 
 def _put_marker(cdr: CdrWriter, shape: Shape, canvas: Canvas) -> None:
-    _put_header(cdr, canvas)
+    cdr.header(canvas.frame, canvas.stamp_ns)
     cdr.text(shape.namespace)
     cdr.put("iii", shape.number, shape.kind, shape.action)
     pose = convert.to_pose(shape.pose)
@@ -120,11 +120,6 @@ def _put_marker(cdr: CdrWriter, shape: Shape, canvas: Canvas) -> None:
     cdr.text("")  # mesh_file
     cdr.put("I", 0)
     cdr.put("?", False)  # mesh_use_embedded_materials
-
-
-def _put_header(cdr: CdrWriter, canvas: Canvas) -> None:
-    cdr.put("iI", *divmod(canvas.stamp_ns, NS_PER_S))
-    cdr.text(canvas.frame)
 
 
 @cache

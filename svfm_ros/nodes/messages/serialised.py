@@ -39,6 +39,11 @@ class CdrWriter:
         self.put("I", len(encoded))
         self._data.extend(encoded)
 
+    def header(self, frame: str, time_ns: int) -> None:
+        """Write a std_msgs/Header."""
+        self.put("iI", *divmod(int(time_ns), NS_PER_S))
+        self.text(frame)
+
     def rows(self, values: NDArray[np.float64], kind: str) -> None:
         """Write a sequence of rows of numbers, such as points; ``kind`` is a numpy type."""
         self.put("I", len(values))

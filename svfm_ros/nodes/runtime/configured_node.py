@@ -29,7 +29,7 @@ from std_srvs.srv import Trigger
 
 from svfm_ros.config.node_config import NODE_CONFIGS, LifecycleConfig
 from svfm_ros.config.options import options_of
-from svfm_ros.errors import SvfmError, UsageError
+from svfm_ros.errors import SvfmError, UsageError, reason_of
 from svfm_ros.nodes.runtime.parameters import Parameters, parameter_names
 from svfm_ros.nodes.runtime.subscriptions import tolerant
 from svfm_ros.pipeline.live.pacing import CallLimit
@@ -54,11 +54,10 @@ class Request:
         """Do the work and set the response; unexpected errors are raised, too."""
         try:
             self.response.set_result((True, self.work()))
-        except SvfmError as error:
-            self.response.set_result((False, str(error)))
         except Exception as error:
-            self.response.set_result((False, f"{type(error).__name__}: {error}"))
-            raise
+            self.response.set_result((False, reason_of(error)))
+            if not isinstance(error, SvfmError):
+                raise
 
     def refuse(self, reason: str) -> None:
         """Respond that the work is not done."""

@@ -9,10 +9,10 @@ from typing import Any
 
 import numpy as np
 from diagnostic_msgs.msg import DiagnosticArray, DiagnosticStatus, KeyValue
-from rclpy.clock import Clock, ClockType
 from rclpy.node import Node
 
 from svfm_ros.clock import NS_PER_S
+from svfm_ros.nodes.runtime.subscriptions import STEADY
 
 __all__ = ["ERROR", "OK", "WARN", "Diagnostics", "DurationStatistics", "Health", "RateMeter", "worst"]
 
@@ -53,7 +53,7 @@ class Diagnostics:
         self._health = health
         self._alone_s = time.monotonic()  # when this was last the only node of its name
         self._publisher = node.create_publisher(DiagnosticArray, "/diagnostics", 10)
-        self._timer = node.create_timer(_FIRST_S, self._tick, clock=Clock(clock_type=ClockType.STEADY_TIME))
+        self._timer = node.create_timer(_FIRST_S, self._tick, clock=STEADY)
 
     def _tick(self) -> None:
         """Publish 0.2 s after the start for the first time, then once a second."""

@@ -1,4 +1,4 @@
-"""QoS profiles of the nodes, subscriptions that no message can end, and one that adapts to its publisher."""
+"""QoS and clock of the nodes, subscriptions that no message can end, and one that adapts to its publisher."""
 
 from collections.abc import Callable
 from typing import Any, TypeVar
@@ -8,10 +8,10 @@ from rclpy.event_handler import QoSRequestedIncompatibleQoSInfo, SubscriptionEve
 from rclpy.node import Node
 from rclpy.qos import DurabilityPolicy, QoSProfile, ReliabilityPolicy
 
-from svfm_ros.errors import SvfmError, printable
+from svfm_ros.errors import printable, reason_of
 from svfm_ros.pipeline.live.pacing import CallLimit
 
-__all__ = ["LATCHED", "LATCHED_WALKS", "AdaptiveSubscription", "tolerant"]
+__all__ = ["LATCHED", "LATCHED_WALKS", "STEADY", "AdaptiveSubscription", "tolerant"]
 
 M = TypeVar("M")
 
@@ -20,6 +20,9 @@ LATCHED = QoSProfile(depth=1, durability=DurabilityPolicy.TRANSIENT_LOCAL)
 
 LATCHED_WALKS = QoSProfile(depth=100, durability=DurabilityPolicy.TRANSIENT_LOCAL)
 """Late subscribers get the last 100 walks."""
+
+STEADY = Clock(clock_type=ClockType.STEADY_TIME)
+"""For timers that also run while simulated time stands still."""
 
 _DELAY_S = 0.01
 _MOST_SHOWN = 300  # characters of a reason
@@ -36,9 +39,10 @@ def tolerant(node: Node, topic: str, receive: Callable[[M], Any]) -> Callable[[M
         try:
             receive(message)
         except Exception as error:
-            reason = str(error) if isinstance(error, SvfmError) else f"{type(error).__name__}: {error}"
             if lines.admit():
-                node.get_logger().warning(f"a message on {topic} is not used: {printable(reason)[:_MOST_SHOWN]}")
+                node.get_logger().warning(
+                    f"a message on {topic} is not used: {printable(reason_of(error))[:_MOST_SHOWN]}"
+                )
 
     return receive_usable
 
@@ -63,8 +67,7 @@ class AdaptiveSubscription:
         """Resubscribe from a timer: a subscription cannot be destroyed in its own callback."""
         if not self._changed:
             self._changed = True
-            clock = Clock(clock_type=ClockType.STEADY_TIME)
-            self._timer = self._node.create_timer(_DELAY_S, self._resubscribe, clock=clock)
+            self._timer = self._node.create_timer(_DELAY_S, self._resubscribe, clock=STEADY)
 
     def _resubscribe(self) -> None:
         self._timer.cancel()
