@@ -47,7 +47,10 @@ class Engines:
         return self.empty() if kept is None else self._resumed(_without_scans(kept, 1))
 
     def again(self, before: Engine) -> tuple[Callable[[], Engine], bool]:
-        """What makes an engine for a recording that begins again, and whether it continues the map ``before`` has."""
+        """What makes an engine for a recording that begins again, and whether it continues the map ``before`` has now.
+
+        Making it reads the whole map, which takes long: only where it is needed.
+        """
         if self._keeps_map and isinstance(before, Slam) and len(state := before.state()):
             return lambda: self._resumed(_without_scans(state, 0)), True
         return self.empty, self._grid is not None

@@ -6,10 +6,9 @@ the open walk is closed. Where the scan still matches at the last pose, only the
 Otherwise a recording has begun again, and tracking starts over, on the current map if that is kept.
 """
 
-from collections import Counter, OrderedDict
-from collections.abc import Callable
+from collections import OrderedDict
 from dataclasses import dataclass
-from typing import Protocol, runtime_checkable
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,12 +18,17 @@ from svfm_ros.clock import NS_PER_S
 from svfm_ros.config.node_config import SlamNodeConfig
 from svfm_ros.errors import DataError
 from svfm_ros.slam.body.motion_sensors import MotionReport, MotionSensors
-from svfm_ros.slam.motion_model import MotionSource
+from svfm_ros.slam.localise import Localiser
+from svfm_ros.slam.occupancy import echoes
+from svfm_ros.slam.slam import Slam
 from svfm_ros.types import ImuReading, OdometryReading, Pose2, Scan, SlamUpdate, Walk
 from svfm_ros.walks.segmentation import WalkCut
 from svfm_ros.walks.walk_recorder import WalkRecorder, take_walk
 
-__all__ = ["Engine", "EngineMaker", "Poses", "Tracked", "Tracking"]
+if TYPE_CHECKING:
+    from svfm_ros.pipeline.slam_engine import Engines
+
+__all__ = ["Engine", "Tracked", "Tracking"]
 
 Array = NDArray[np.float64]
 
@@ -33,65 +37,8 @@ _POINTS_EVERY_NS = NS_PER_S // 4  # what the LiDAR saw is kept for a walk so oft
 _MOST_WAITING = 50  # walks that wait for their piece to be joined to the map; the oldest are given up
 
 
-class Poses(Protocol):
-    """A trajectory: stamps ``(T,)`` and poses ``(T, 3)`` of the sensor."""
-
-    @property
-    def stamps_ns(self) -> NDArray[np.int64]:
-        """In order of arrival."""
-
-    @property
-    def poses(self) -> Array:
-        """T_map_sensor."""
-
-    @property
-    def origin(self) -> int:
-        """What defines the frame; another number means that the frames are unrelated."""
-
-
-class Engine(Protocol):
-    """What estimates the pose of each scan: SLAM, or localisation in a given map."""
-
-    counters: Counter[str]
-
-    def add_scan(self, scan: Scan, motion: MotionSource | None = None) -> SlamUpdate:
-        """Estimate the pose of one scan."""
-
-    def trajectory(self) -> Poses:
-        """The poses of all scans that matched, as currently estimated."""
-
-    def forget_trajectory(self) -> None:
-        """Forget all scans but the newest; the map stays."""
-
-    def finish(self) -> None:
-        """Wait for the background threads and stop them."""
-
-
-@runtime_checkable
-class PosedEngine(Protocol):
-    """An engine that accepts an estimate of the sensor's pose."""
-
-    def start_near(self, T_map_sensor: Pose2) -> None:
-        """Go on from about this pose."""
-
-
-class EngineMaker(Protocol):
-    """What makes engines."""
-
-    def first(self) -> Engine:
-        """The first engine."""
-
-    def again(self, before: Engine) -> tuple[Callable[[], Engine], bool]:
-        """What makes an engine for a recording that begins again, and whether it continues the map ``before`` has now.
-
-        Making it reads the whole map, which takes long: only where it is needed.
-        """
-
-    def empty(self) -> Engine:
-        """An engine with an empty map."""
-
-    def moved(self, before: Engine, T_new_old: Pose2) -> Engine:
-        """An engine that continues the map of ``before`` in another frame."""
+Engine = Slam | Localiser
+"""What estimates the pose of each scan: SLAM, or localisation in a given map."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,7 +70,7 @@ class _EndedWalk:
 class Tracking:
     """One engine and one recorder; not for use by two threads at a time."""
 
-    def __init__(self, config: SlamNodeConfig, engines: EngineMaker) -> None:
+    def __init__(self, config: SlamNodeConfig, engines: "Engines") -> None:
         self._config = config
         self._engines = engines
         self._T_base_sensor = Pose2.from_array(config.mount)
@@ -218,7 +165,7 @@ class Tracking:
     def start_near(self, T_map_base: Pose2) -> list[Walk]:
         """Localise from this pose on, which someone gave; the open walk is closed and handed out."""
         walks = self.finish_walk()
-        if isinstance(self.engine, PosedEngine):
+        if isinstance(self.engine, Localiser):
             self.engine.start_near(T_map_base @ self._T_base_sensor)
         return walks
 
@@ -294,11 +241,7 @@ class Tracking:
         newest = next(reversed(self._seen), None)
         if newest is not None and scan.stamp_ns - newest < _POINTS_EVERY_NS:
             return
-        ranges = np.asarray(scan.ranges, dtype=float)
-        good = np.isfinite(ranges) & (ranges >= scan.range_min) & (ranges <= scan.range_max)
-        angles = scan.angles()[good]
-        points = np.column_stack([ranges[good] * np.cos(angles), ranges[good] * np.sin(angles)])
-        self._seen[scan.stamp_ns] = self._T_base_sensor.apply(points).astype(np.float32)
+        self._seen[scan.stamp_ns] = self._T_base_sensor.apply(echoes(scan, scan.range_max)).astype(np.float32)
 
     def _forget_older(self, stamp_ns: int) -> None:
         """Drop points and covariances that no walk still open at that stamp can reach back to."""
