@@ -256,7 +256,7 @@ def _score_paper(model: MixtureModel, normaliser: Normaliser, held_out: WalkWind
 
 
 def _dopri5(tolerance: float) -> Solver:
-    def solve(field, h: Tensor, times: Tensor, substeps: int = 1) -> Rollout:  # noqa: ARG001
+    def solve(field, h: Tensor, times: Tensor) -> Rollout:
         states = torchdiffeq.odeint(field, h, times, rtol=tolerance, atol=tolerance, method="dopri5")
         slopes = torch.stack([field(t, s) for t, s in zip(times, states, strict=True)])
         return Rollout(states, slopes)

@@ -1,6 +1,7 @@
 """Classification of circles, moons and exclusive or with VF, VF+TVLoss and SVFM (figs. 7 and 12)."""
 
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -40,21 +41,6 @@ _PATHS = 60
 _COLOURS = ("#2b6cb0", "#c53030")
 
 
-def run_circles(quick: bool, tick: Tick) -> ExperimentResult:
-    """Nested circles."""
-    return _run("circles", quick, tick)
-
-
-def run_moons(quick: bool, tick: Tick) -> ExperimentResult:
-    """Two moons."""
-    return _run("moons", quick, tick)
-
-
-def run_xor(quick: bool, tick: Tick) -> ExperimentResult:
-    """Exclusive or."""
-    return _run("xor", quick, tick)
-
-
 @dataclass(frozen=True, slots=True)
 class _Score:
     kind: str
@@ -86,6 +72,9 @@ def _run(name: str, quick: bool, tick: Tick) -> ExperimentResult:
         tuple(_check(name, s) for s in scores if s.noise == NOISE[name]),
         lambda: _draw(shown),
     )
+
+
+run_circles, run_moons, run_xor = (partial(_run, name) for name in ("circles", "moons", "xor"))
 
 
 def _score(kind: str, noise: float, trained: list[TrainedClassifier], name: str) -> _Score:

@@ -316,19 +316,7 @@ def _checks(name: str, groups: dict[str, list[TaskScore]]) -> tuple[Check, ...]:
     return (*checks, at_least(f"{name}: SVF (K = 1) better than VF by nats, worst seed", gain, 0.0))
 
 
-def run_crossing(quick: bool, tick: Tick) -> ExperimentResult:
-    """Two starts change sides."""
-    return _run("crossing", quick, tick)
-
-
-def run_splitting(quick: bool, tick: Tick) -> ExperimentResult:
-    """One start, two ends."""
-    return _run("splitting", quick, tick)
-
-
-def run_scaling(quick: bool, tick: Tick) -> ExperimentResult:
-    """One start, one way, many speeds."""
-    return _run("scaling", quick, tick)
+run_crossing, run_splitting, run_scaling = (partial(_run, name) for name in ("crossing", "splitting", "scaling"))
 
 
 def _draw_case(case: Case, outcomes: Mapping[str, TaskScore]) -> "Figure":

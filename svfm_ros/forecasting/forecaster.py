@@ -15,7 +15,7 @@ from numpy.typing import ArrayLike, NDArray
 from svfm_ros.clock import NS_PER_S, days_of, hours_of_day
 from svfm_ros.config.forecast_config import ForecastConfig
 from svfm_ros.errors import DataError, UsageError
-from svfm_ros.forecasting.batched.device_choice import faster, gpu_count
+from svfm_ros.forecasting.batched.device_choice import faster, gpu_count, pick_device
 from svfm_ros.forecasting.batched.question import ForecastSize, SeenWalk, WalkerQuestion, covariance_factor
 from svfm_ros.forecasting.model_file import WalkModelFile, load_walk_model
 from svfm_ros.forecasting.posterior import Posterior, filter_walk, on_ticks, start_probabilities
@@ -70,9 +70,8 @@ class Forecaster:
         if name == "cpu" or (name == "auto" and not gpu_count()):
             return
         from svfm_ros.forecasting.batched.many_walkers import BatchedModel  # imports torch, which takes seconds
-        from svfm_ros.svfm.torch_device import pick_device
 
-        device = "cpu" if name == "torch" else str(pick_device(name))
+        device = "cpu" if name == "torch" else pick_device(name)
         if name == "auto" and device == "cpu":  # a driver, but a torch without CUDA
             return
         self._batched_one = self._batched_many = BatchedModel(self.file.model, device)

@@ -38,7 +38,7 @@ class Moments:
     point_weight: Tensor  # (S,), add up to one
 
 
-def propagate(model: MixtureModel, x0: Tensor, times: Tensor, substeps: int = 1) -> Moments:
+def propagate(model: MixtureModel, x0: Tensor, times: Tensor) -> Moments:
     """Moments from starts (B, dim) along times (T + 1,) or (T + 1, B); differentiable."""
     if x0.ndim != 2 or x0.shape[0] == 0:
         raise DataError(f"expected starts (B, {model.config.dim}) with B >= 1, got shape {tuple(x0.shape)}")
@@ -46,8 +46,8 @@ def propagate(model: MixtureModel, x0: Tensor, times: Tensor, substeps: int = 1)
     switching = model.config.selection == "filter" and model.config.components > 1
     redrawn = model.config.stochastic and model.config.correlation < math.inf
     if switching or redrawn:
-        return _propagate_anew(model, h0, times, substeps, switching)
-    return _propagate_frozen(model, h0, times, substeps)
+        return _propagate_anew(model, h0, times, switching)
+    return _propagate_frozen(model, h0, times)
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,25 +94,25 @@ def _split_noise(e: Tensor, width: int) -> tuple[Tensor, Tensor]:
     return e[..., 1:], e[..., 0]
 
 
-def _walk(model: MixtureModel, h: Tensor, e: Tensor, times: Tensor, substeps: int) -> tuple[Tensor, Tensor]:
+def _walk(model: MixtureModel, h: Tensor, e: Tensor, times: Tensor) -> tuple[Tensor, Tensor]:
     """Sigma points h (K, B, S, D) with noise e (S, n) along the times: states and slopes (T + 1, K, B, S, D)."""
     k, b, s, width = h.shape
     eps_u, eps_v = _split_noise(e, width)  # (S, D), (S,)
     eps_u, eps_v = eps_u.repeat(b, 1), eps_v.repeat(b)  # (B * S, D), (B * S,)
     if times.ndim == 2:
         times = times.repeat_interleave(s, dim=1)
-    out = rk4(lambda t, x: model.velocity_each(t, x, eps_u, eps_v), h.reshape(k, b * s, width), times, substeps)
+    out = rk4(lambda t, x: model.velocity_each(t, x, eps_u, eps_v), h.reshape(k, b * s, width), times)
     shape = (len(times), k, b, s, width)
     return out.states.view(shape), out.slopes.view(shape)
 
 
-def _propagate_frozen(model: MixtureModel, h0: Tensor, times: Tensor, substeps: int) -> Moments:
+def _propagate_frozen(model: MixtureModel, h0: Tensor, times: Tensor) -> Moments:
     """One set of sigma points, solved from start to end."""
     n, k = _noise_size(model), model.config.components
     points = _SigmaPoints.of(n)
     e = points.offsets(n, h0)  # (S, n)
     start = h0[None, :, None, :].expand(k, -1, len(e), -1)
-    states, slopes = _walk(model, start, e, times, substeps)
+    states, slopes = _walk(model, start, e, times)
     weights = points.weights(n, h0)
     seen = model.observed(states)
     mean = torch.einsum("s,tkbsi->tbki", weights, seen)
@@ -135,14 +135,14 @@ class _Gaussians:
         return self.gain @ self.gain.mT + self.rest
 
 
-def _propagate_anew(model: MixtureModel, h0: Tensor, times: Tensor, substeps: int, switching: bool) -> Moments:
+def _propagate_anew(model: MixtureModel, h0: Tensor, times: Tensor, switching: bool) -> Moments:
     """New sigma points at every time of the grid."""
     k, n, width = model.config.components, _noise_size(model), model.config.width
     now = _Gaussians(h0.expand(k, -1, -1), h0.new_zeros(k, *h0.shape, n), h0.new_zeros(k, *h0.shape, width))
     log_weight = model.log_prior(times[0], h0)
     states, moves, weights = [now], [], [log_weight]
     for i in range(1, len(times)):
-        arrived = _advance(model, now, times[i - 1 : i + 1], substeps)
+        arrived = _advance(model, now, times[i - 1 : i + 1])
         moves.append(arrived.mean - states[-1].mean)  # before switching: a switch moves no path
         now = _keep(arrived, model.keep(times[i] - times[i - 1]))
         if switching:
@@ -159,7 +159,7 @@ def _propagate_anew(model: MixtureModel, h0: Tensor, times: Tensor, substeps: in
     return Moments(mean[..., :dim], cov[..., :dim, :dim], torch.stack(weights), move, slope, mean.new_ones(1))
 
 
-def _advance(model: MixtureModel, now: _Gaussians, times: Tensor, substeps: int) -> _Gaussians:
+def _advance(model: MixtureModel, now: _Gaussians, times: Tensor) -> _Gaussians:
     """The Gaussians one time later."""
     n, width = now.gain.shape[-1], now.mean.shape[-1]
     points = _SigmaPoints.of(n + width)
@@ -168,7 +168,7 @@ def _advance(model: MixtureModel, now: _Gaussians, times: Tensor, substeps: int)
     root = torch.linalg.cholesky(now.rest + _JITTER * eye)
     spread = torch.cat((now.gain, root), dim=-1)  # (K, B, D, n + D)
     start = now.mean.unsqueeze(2) + torch.einsum("kbij,sj->kbsi", spread, offsets)
-    states, _ = _walk(model, start, offsets[:, :n], times, substeps)
+    states, _ = _walk(model, start, offsets[:, :n], times)
     end, weights = states[-1], points.weights(n + width, now.mean)
     mean = torch.einsum("s,kbsi->kbi", weights, end)
     off = end - mean.unsqueeze(2)

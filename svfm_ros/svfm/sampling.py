@@ -5,22 +5,18 @@ the noise decorrelates by its correlation time and, under filtering, a path may 
 """
 
 import math
-from collections.abc import Callable
 from dataclasses import dataclass
 
 import torch
 from torch import Tensor
 
 from svfm_ros.errors import DataError
-from svfm_ros.svfm.model import MixtureModel, RealisedField
+from svfm_ros.svfm.model import MixtureModel
 from svfm_ros.svfm.noise import Noise
 from svfm_ros.svfm.selection import choose, filter_step, sample_next
 from svfm_ros.svfm.solver.rk4 import check_times, rk4
 
-__all__ = ["Flow", "SampledPaths", "sample_paths"]
-
-Flow = Callable[[RealisedField, Tensor, Tensor], Tensor]
-"""Field, states (B, D) and times (T + 1,) to states (T + 1, B, D)."""
+__all__ = ["SampledPaths", "sample_paths"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,12 +27,8 @@ class SampledPaths:
     component: Tensor  # (T + 1, B), the field a path follows from that time on
 
 
-def _rk4(field: RealisedField, h: Tensor, times: Tensor) -> Tensor:
-    return rk4(field, h, times).states
-
-
 @torch.no_grad()
-def sample_paths(model: MixtureModel, x0: Tensor, times: Tensor, noise: Noise, flow: Flow = _rk4) -> SampledPaths:
+def sample_paths(model: MixtureModel, x0: Tensor, times: Tensor, noise: Noise) -> SampledPaths:
     """Paths from starts (B, dim) along times (T + 1,); the same noise gives the same paths in any batch."""
     check_times(times, len(x0))
     if len(x0) != len(noise) or times.ndim != 1:
@@ -46,9 +38,9 @@ def sample_paths(model: MixtureModel, x0: Tensor, times: Tensor, noise: Noise, f
     component = choose(belief, noise.u_component)
     filtering = model.config.selection == "filter" and model.config.components > 1
     if not filtering and (model.config.correlation == math.inf or not model.config.stochastic):
-        states = flow(model.realise(noise, component), h0, times)
+        states = rk4(model.realise(noise, component), h0, times).states
         return SampledPaths(model.observed(states), component.expand(len(times), -1))
-    return _sample_campaigns(model, h0, times, noise, flow, belief, component, filtering)
+    return _sample_campaigns(model, h0, times, noise, belief, component, filtering)
 
 
 def _sample_campaigns(
@@ -56,14 +48,13 @@ def _sample_campaigns(
     h: Tensor,
     times: Tensor,
     noise: Noise,
-    flow: Flow,
     belief: Tensor,
     component: Tensor,
     filtering: bool,
 ) -> SampledPaths:
     states, components = [h], [component]
     for i in range(1, len(times)):
-        h = flow(model.realise(noise, component), h, times[i - 1 : i + 1])[-1]
+        h = rk4(model.realise(noise, component), h, times[i - 1 : i + 1]).states[-1]
         noise = noise.next(model.keep(times[i] - times[i - 1]))
         if filtering:
             transition, emission = model.log_transition(times[i], h).exp(), model.log_emission(times[i], h).exp()

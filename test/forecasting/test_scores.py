@@ -1,4 +1,4 @@
-"""The judges are judged: every figure against a value worked out by hand."""
+"""Every score against a value worked out by hand."""
 
 import math
 

@@ -41,9 +41,9 @@ def check_device_name(name: str) -> str:
     """
     if name in ("auto", "cpu"):
         return name
-    from svfm_ros.svfm.torch_device import pick_device
+    from svfm_ros.forecasting.batched.device_choice import pick_device
 
-    return str(pick_device(name))
+    return pick_device(name)
 
 
 class StopSignals:

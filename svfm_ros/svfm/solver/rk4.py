@@ -38,14 +38,13 @@ def check_times(times: Tensor, rows: int) -> None:
         raise DataError("expected finite times that increase, got some that do not")
 
 
-def rk4(field: Field, h: Tensor, times: Tensor, substeps: int = 1) -> Rollout:
+def rk4(field: Field, h: Tensor, times: Tensor) -> Rollout:
     """Follow ``field(t, h)`` from h (..., N, D) along times (T + 1,) or (T + 1, N)."""
     slope = field(times[0], h)
     states, slopes = [h], [slope]
-    for t, dt in zip(times[:-1], times.diff(dim=0).to(h.dtype) / substeps, strict=True):
-        for i in range(substeps):
-            h = _step(field, t + i * dt, h, dt, slope)
-            slope = field(t + (i + 1) * dt, h)
+    for t, dt in zip(times[:-1], times.diff(dim=0).to(h.dtype), strict=True):
+        h = _step(field, t, h, dt, slope)
+        slope = field(t + dt, h)
         states.append(h)
         slopes.append(slope)
     return Rollout(torch.stack(states), torch.stack(slopes))
