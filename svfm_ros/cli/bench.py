@@ -3,6 +3,11 @@
 Each script of benchmarks/ prints one table; this command runs them one after the other and can write all their figures
 to one page with machine, date and commit. Benchmarks on real recordings need --data, the folder that holds `lidar/`
 and `walks/`; without it they are left out. Results of benchmarks that were not run stay on the page.
+
+for example:
+  svfm bench --list                            what there is
+  svfm bench solvers forecast_homes
+  svfm bench slam --data DIR --page results.md
 """
 
 import argparse

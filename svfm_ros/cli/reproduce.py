@@ -2,6 +2,10 @@
 
 Without a name, all of them. --quick takes fewer seeds and steps: it shows that everything works; the targets do
 not apply to its results.
+
+for example:
+  svfm reproduce --list                        what there is, with the figures of the paper
+  svfm reproduce behaviour counterfactual
 """
 
 import argparse

@@ -5,9 +5,9 @@ Scans are all that is needed. An IMU and odometry in a bag are used as hints.
 With --map the scans are localised in a given map instead.
 
 for example:
-  svfm slam out/walks/walk_001 --out out/map      map and trajectory of one recording
+  svfm slam out/walks/walk-00000 --out out/map    map and trajectory of one recording
   svfm slam office.log.gz --out out/office --json
-  svfm slam out/walks/walk_002 --map out/map/map.yaml --out out/again
+  svfm slam out/walks/walk-00001 --map out/map/map.yaml --out out/again
 
 --out holds trajectory.tum (t x y z qx qy qz qw), map.yaml and map.pgm (map_server's format), map.png (map, trajectory,
 loop closures) and summary.json.
@@ -91,10 +91,9 @@ def _run(source: "ScanSource", config: "SlamConfig", given: "OccupancyGrid | Non
         task = bar.add_task("mapping" if given is None else "localising", total=source.count, note="")
         tick = _ticker(lambda note: bar.update(task, advance=1, note=note))
         done = run_slam(source.messages(), on_scan=tick, slam=engine)
-    if len(done.trajectory) < 2:
-        why = ", ".join(f"{n} x {reason}" for reason, n in done.reasons.items()) or "there was one scan only"
+    if done.why_no_path:
         what = "no map could be made" if given is None else "no scan could be localised in the map"
-        raise DataError(f"{source.path}: {what}: {why}")
+        raise DataError(f"{source.path}: {what}: {done.why_no_path}")
     return done
 
 

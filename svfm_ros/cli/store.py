@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 __all__ = ["add_arguments", "run"]
 
-_MODELS = ("*.pt", "*.tables")  # and the tables beside them
+_MODELS = ("*.pt", "*.tables")  # earlier versions wrote tables beside them
 _MOST_BYTES = 1 << 30  # of a file that is copied
 _MAPS = ("*.state", "*.session", "*.unusable")  # mapping under way, with the trajectory of whoever wore the sensor
 _UNFINISHED_MODELS = (".*.pt.*.part",)  # what a program that was killed was writing
