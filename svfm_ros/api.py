@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from svfm_ros.atomic_files import write_whole, writing
-from svfm_ros.clock import NS_PER_S, parse_hour, parse_local_time, zone
+from svfm_ros.clock import local_text, parse_hour, parse_local_time
 from svfm_ros.errors import UsageError
 
 if TYPE_CHECKING:
@@ -132,11 +132,10 @@ class Model:
     def forecaster(self) -> "Forecaster":
         """The forecaster that the live node uses, too."""
         from svfm_ros.config.forecast_config import ForecastConfig
-        from svfm_ros.forecasting.forecaster import Forecaster
-        from svfm_ros.forecasting.model_file import places_from
+        from svfm_ros.pipeline.model_input import forecaster_of
 
-        places = places_from(self.file.metrics) if self._places is None else _as_places(self._places)
-        return Forecaster(self.file, places, replace(ForecastConfig(), frame=self.file.frame), _as_map(self.map))
+        places = None if self._places is None else _as_places(self._places)
+        return forecaster_of(self.file, ForecastConfig(), places, _as_map(self.map))
 
     @property
     def residents(self) -> tuple[str, ...]:
@@ -248,7 +247,7 @@ def draw_forecast(
     """Write a picture (PNG) of a forecast: paths, places with probabilities and, where a map is given, the walls."""
     from svfm_ros.figures.forecast_figure import draw_forecasts
 
-    at = datetime.fromtimestamp(forecast.stamp_ns / NS_PER_S, zone(model.time_zone)).strftime("%Y-%m-%d %H:%M")
+    at = local_text(forecast.stamp_ns, model.time_zone)
     draw_forecasts(Path(path), _as_map(map), [forecast], model.places, [at])
 
 

@@ -9,7 +9,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from svfm_ros.errors import ConfigError
 
-__all__ = ["NS_PER_S", "days_of", "hours_of_day", "parse_hour", "parse_local_time", "zone"]
+__all__ = ["NS_PER_S", "days_of", "hours_of_day", "local_text", "parse_hour", "parse_local_time", "zone"]
 
 NS_PER_S = 1_000_000_000
 _HOUR_S = 3600.0
@@ -49,6 +49,11 @@ def _local_seconds(stamps_ns: ArrayLike, zone_name: str) -> NDArray[np.float64]:
 def _offset_s(unix_s: int, tz: ZoneInfo) -> float:
     offset = datetime.fromtimestamp(unix_s, tz).utcoffset()
     return offset.total_seconds() if offset is not None else 0.0
+
+
+def local_text(stamp_ns: int, zone_name: str) -> str:
+    """``2026-11-16 23:00`` in the zone."""
+    return datetime.fromtimestamp(stamp_ns / NS_PER_S, zone(zone_name)).strftime("%Y-%m-%d %H:%M")
 
 
 def parse_local_time(text: str, zone_name: str) -> int:

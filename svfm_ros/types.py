@@ -230,6 +230,10 @@ class Walk:
         """Seconds since the first position ``(T,)``."""
         return np.asarray((self.stamps_ns - self.stamps_ns[0]) * 1e-9, dtype=np.float64)
 
+    def xy_at(self, times_s: Array) -> Array:
+        """Positions ``(N, 2)`` at seconds since the first, by linear interpolation."""
+        return np.stack([np.interp(times_s, self.times_s, self.poses[:, k]) for k in (0, 1)], axis=1)
+
     def in_house(self, T_house_walk: Pose2) -> "Walk":
         """The same walk in the house's frame."""
         covariance = self.covariance

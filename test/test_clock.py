@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from svfm_ros.clock import NS_PER_S, hours_of_day, parse_local_time, zone
+from svfm_ros.clock import NS_PER_S, hours_of_day, local_text, parse_local_time, zone
 from svfm_ros.errors import ConfigError
 
 
@@ -33,6 +33,11 @@ def test_agrees_with_the_standard_library(unix_s: int) -> None:
     local = datetime.fromtimestamp(unix_s, zone("America/New_York"))
     expected = local.hour + local.minute / 60 + local.second / 3600
     assert float(hours_of_day(unix_s * NS_PER_S, "America/New_York")) == pytest.approx(expected, abs=1e-6)
+
+
+def test_a_stamp_is_written_in_its_zone() -> None:
+    assert local_text(ns(2026, 11, 16, 23), "Europe/Berlin") == "2026-11-17 00:00"
+    assert local_text(ns(2026, 7, 1, 12), "Europe/London") == "2026-07-01 13:00"  # summer time
 
 
 def test_a_local_time_is_read_in_its_zone() -> None:

@@ -25,6 +25,12 @@ def test_nouns_cannot_be_changed() -> None:
         Pose2().x = 1.0  # type: ignore[misc]
 
 
+def test_positions_between_those_recorded_are_interpolated() -> None:
+    poses = np.array([[0.0, 0.0, 0.0], [2.0, 4.0, 1.0], [2.0, 5.0, 2.0]])
+    walk = Walk("w", "anna", np.array([5, 7, 8]) * 10**9, poses)
+    assert walk.xy_at(np.array([0.5, 2.0, 2.25])).tolist() == [[0.5, 1.0], [2.0, 4.0], [2.0, 4.25]]
+
+
 def test_a_placed_walk_moves_poses_and_points_together() -> None:
     stamps = np.array([5_000_000_000, 6_500_000_000])
     walk = Walk("w", "ann", stamps, np.array([[0.0, 0, 0], [1, 0, 0]]), np.array([[2.0, 0]]))

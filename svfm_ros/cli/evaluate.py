@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, Any
 
 from svfm_ros.atomic_files import writing
 from svfm_ros.cli.output import add_json_argument, check_picture, print_json, print_refused, print_table, seed
-from svfm_ros.errors import DataError, UsageError
+from svfm_ros.errors import UsageError
 from svfm_ros.pipeline.model_input import forecaster_of
 from svfm_ros.pipeline.walk_input import (
     WalkInput,
@@ -75,8 +75,7 @@ def run(args: argparse.Namespace) -> int:
         raise UsageError(f"expected at least {BEST_OF} samples, got {args.samples}")
     file = load_walk_model(args.model)
     given = _given(args)
-    if given.frame not in (None, file.frame):
-        raise DataError(f"expected walks in the model's frame {file.frame!r}, got {given.frame!r}")
+    given.check_frame(file.frame)
     known = args.resident in file.residents.names
     scored = scored_on_unseen(file.of_resident(args.resident) if known else file, given.walks, others=given.others)
     forecaster = _forecaster(args, scored.file)
@@ -113,10 +112,12 @@ def _changes(forecaster: "Forecaster", walks: "list[Walk]") -> list[str]:
 def _forecaster(args: argparse.Namespace, file: "WalkModelFile") -> "Forecaster":
     from svfm_ros.config.forecast_config import ForecastConfig
     from svfm_ros.mapio import load_map
+    from svfm_ros.walks.places import load_places
 
     config = ForecastConfig(samples=args.samples, seed=args.seed)
     grid = None if args.map is None else load_map(args.map)
-    return forecaster_of(file, config, args.places, grid)
+    places = None if args.places is None else load_places(args.places)
+    return forecaster_of(file, config, places, grid)
 
 
 def _given(args: argparse.Namespace) -> WalkInput:

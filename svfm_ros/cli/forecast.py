@@ -28,6 +28,7 @@ from svfm_ros.atomic_files import writing
 from svfm_ros.cli.output import check_picture, print_table, seed
 from svfm_ros.errors import DataError, UsageError
 from svfm_ros.pipeline.model_input import open_forecaster
+from svfm_ros.wording import percent
 
 if TYPE_CHECKING:
     from svfm_ros.forecasting.forecaster import Forecaster
@@ -139,11 +140,9 @@ def _stamp(text: str | None, seen: "Walk | None", zone_name: str) -> int:
 
 
 def _titles(args: argparse.Namespace, stamp_ns: int, zone_name: str) -> list[str]:
-    from datetime import datetime
+    from svfm_ros.clock import local_text
 
-    from svfm_ros.clock import zone
-
-    now = datetime.fromtimestamp(stamp_ns / 1e9, zone(zone_name)).strftime("%Y-%m-%d %H:%M")
+    now = local_text(stamp_ns, zone_name)
     return [now] if args.what_if is None else [now, f"what if {args.what_if}"]
 
 
@@ -174,9 +173,9 @@ def _print_shares(forecaster: "Forecaster", found: "list[Forecast]", titles: lis
         far = forecaster.config.known_radius_m
         print(f"Unknown: no walk came within {far:g} m of there, or none at about this hour; this is a guess.")
     names = sorted(found[0].shares, key=lambda name: -found[0].shares[name])
-    rows: list[tuple[object, ...]] = [(name, *(f"{100 * f.shares[name]:.0f} %" for f in found)) for name in names]
+    rows: list[tuple[object, ...]] = [(name, *(percent(f.shares[name]) for f in found)) for name in names]
     rows.append(("entropy (nats)", *("unknown" if f.entropy is None else f"{f.entropy:.2f}" for f in found)))
-    rows.append(("off their habits", *(f"{100 * f.unfamiliar:.0f} %" for f in found)))
+    rows.append(("off their habits", *(percent(f.unfamiliar) for f in found)))
     rows.append(("walks it rests on", *(f.walks for f in found)))
     print_table(f"where they go, by model {forecaster.model_id}", ("place", *titles), rows)
 

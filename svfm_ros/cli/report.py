@@ -51,8 +51,7 @@ def run(args: argparse.Namespace) -> int:
     grid = None if args.map is None else load_map(args.map)
     forecaster = _forecaster(args, grid)
     given = read_walks(args.store, args.resident)
-    if given.frame not in (None, forecaster.file.frame):
-        raise DataError(f"expected walks in the model's frame {forecaster.file.frame!r}, got {given.frame!r}")
+    given.check_frame(forecaster.file.frame)
     with progress() as bar:
         task = bar.add_task("report", total=None, note="")
         content = gather(

@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any
 
 from svfm_ros.atomic_files import check_output, check_output_folder, writing
 from svfm_ros.cli.output import add_json_argument, print_json, print_refused, print_table, seed
-from svfm_ros.errors import DataError, UsageError
+from svfm_ros.errors import UsageError
 from svfm_ros.pipeline.walk_input import (
     WalkInput,
     keep_recordings,
@@ -32,6 +32,7 @@ from svfm_ros.pipeline.walk_input import (
     store_beside,
 )
 from svfm_ros.progress import progress
+from svfm_ros.wording import percent
 
 if TYPE_CHECKING:
     from svfm_ros.forecasting.model_file import WalkModelFile
@@ -51,7 +52,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--out", type=Path, required=True, metavar="MODEL", help="file for the model")
     parser.add_argument("--store", type=Path, metavar="DIR", help="where walks of recordings are kept (MODEL.walks)")
-    parser.add_argument("--map", type=Path, metavar="FILE", help="map to lay recordings on (map_server YAML)")
+    parser.add_argument("--map", type=Path, metavar="FILE", help="map to align recordings to (map_server YAML)")
     parser.add_argument("--places", type=Path, metavar="FILE", help="named places (YAML); others are found")
     parser.add_argument("--time-zone", metavar="Z", help="zone of the home, such as Europe/London (UTC)")
     parser.add_argument(
@@ -61,7 +62,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--prior",
         metavar="FILE",
-        help="what is known of other people, made by svfm prior; none: nothing (the package's)",
+        help="made by svfm prior, or none: start from these walks alone (the prior of this package)",
     )
     parser.add_argument(
         "--continue-from",
@@ -103,8 +104,7 @@ def _old_model(args: argparse.Namespace, given: WalkInput) -> "WalkModelFile | N
     if args.continue_from is None:
         return None
     old = load_walk_model(args.continue_from)
-    if given.frame not in (None, old.frame):
-        raise DataError(f"expected walks in the model's frame {old.frame!r}, got {given.frame!r}")
+    given.check_frame(old.frame)
     if args.time_zone not in (None, old.time_zone):
         raise UsageError(f"expected the model's time zone {old.time_zone!r}, got {args.time_zone!r}")
     return old
@@ -143,7 +143,9 @@ def _named(args: argparse.Namespace) -> "Places | None":
 
 
 def _figures(given: WalkInput, learned: "Learned", old: "WalkModelFile | None") -> dict[str, Any]:
-    file = learned.file
+    from svfm_ros.pipeline.learn import change_date
+
+    file, changed = learned.file, change_date(learned.file.metrics)
     return {
         "walks": learned.walks,
         "walks_new": learned.new_walks,
@@ -153,7 +155,7 @@ def _figures(given: WalkInput, learned: "Learned", old: "WalkModelFile | None") 
         "held_out_nll": learned.left_out_nll,
         "held_out_nll_before": None if old is None else old.metrics.get("held_out_nll"),
         "free_share": file.metrics["free_share"],
-        "change": _change(file.metrics),
+        "change": None if changed is None else str(changed),
         "residents": list(file.residents.names),
         "places": [p["name"] for p in file.metrics["places"]],
         "seconds": learned.seconds,
@@ -161,17 +163,6 @@ def _figures(given: WalkInput, learned: "Learned", old: "WalkModelFile | None") 
         "frame": file.frame,
         "model_id": file.model_id,
     }
-
-
-def _change(metrics: dict[str, Any]) -> str | None:
-    """The date of the last change of habits, where there probably was one."""
-    from datetime import date, timedelta
-
-    from svfm_ros.pipeline.learn import CHANGE_IS_SURE
-
-    if metrics["change_probability"] < CHANGE_IS_SURE:
-        return None
-    return str(date(1970, 1, 1) + timedelta(days=int(metrics["change_day"])))
 
 
 def _report(args: argparse.Namespace, figures: dict[str, Any]) -> None:
@@ -191,7 +182,7 @@ def _report(args: argparse.Namespace, figures: dict[str, Any]) -> None:
         ("fields", figures["fields"]),
         ("places", ", ".join(figures["places"]) or "none found"),
         ("NLL of walks left out", nll),
-        ("off their habits", f"{100 * figures['free_share']:.0f} % of the way"),
+        ("off their habits", f"{percent(figures['free_share'])} of the way"),
         *([("habits changed", f"about {figures['change']}")] if figures["change"] else []),
         ("took", f"{figures['seconds']:.1f} s"),
         ("model", f"{args.out} ({figures['model_id']})"),

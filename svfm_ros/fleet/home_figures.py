@@ -143,15 +143,15 @@ def _scored(
 
 
 def _warnings(file: "WalkModelFile", walks: int, found: "Evaluation | None") -> Iterator[str]:
-    from svfm_ros.pipeline.learn import CHANGE_IS_SURE
+    from svfm_ros.pipeline.learn import change_date
 
     if walks < _FEW_WALKS:
         yield f"only {walks} walks"
     if found is not None and abs(found.coverage_90 - 0.9) > _WELL_CALIBRATED:
         way = "too sure" if found.coverage_90 < 0.9 else "too careful"
         yield f"forecasts are {way}: the 90 % regions held {found.coverage_90:.0%} of {found.walks} walks"
-    if file.metrics["change_probability"] >= CHANGE_IS_SURE:
-        yield f"habits changed about {date.fromordinal(_EPOCH + int(file.metrics['change_day']))}"
+    if (changed := change_date(file.metrics)) is not None:
+        yield f"habits changed about {changed}"
 
 
 def _day(walk: "Walk", time_zone: str) -> date:

@@ -1,7 +1,8 @@
 """Learn a walk model from aligned walks: the one way in which commands, the trainer node and benchmarks get a model."""
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from datetime import date, timedelta
 from functools import partial
 from typing import Any
 
@@ -22,7 +23,16 @@ from svfm_ros.types import Places, Walk
 from svfm_ros.walks.places import find_places_of_walks
 from svfm_ros.walks.windows import make_windows
 
-__all__ = ["CHANGE_IS_SURE", "LearnConfig", "Learned", "learn", "nll_per_step", "scored_on_unseen", "split_walks"]
+__all__ = [
+    "CHANGE_IS_SURE",
+    "LearnConfig",
+    "Learned",
+    "change_date",
+    "learn",
+    "nll_per_step",
+    "scored_on_unseen",
+    "split_walks",
+]
 
 CHANGE_IS_SURE = 0.95
 """Probability from which on a change of habits is reported."""
@@ -109,6 +119,13 @@ def learn(
     prints = Footprints.of(rows, names)
     file = WalkModelFile(trained.model, prints, residents, frame, config.windows.time_zone, metrics)
     return Learned(file, trained.left_out_nll, len(names), len(new), trained.seconds)
+
+
+def change_date(metrics: Mapping[str, Any]) -> date | None:
+    """The local date of the last change of habits by a model's figures, where there probably was one."""
+    if metrics["change_probability"] < CHANGE_IS_SURE:
+        return None
+    return date(1970, 1, 1) + timedelta(days=int(metrics["change_day"]))
 
 
 def _check_moves(rows: WalkRows, stand_m: float) -> None:

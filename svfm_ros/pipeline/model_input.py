@@ -8,7 +8,7 @@ if TYPE_CHECKING:
     from svfm_ros.config.forecast_config import ForecastConfig
     from svfm_ros.forecasting.forecaster import Forecaster
     from svfm_ros.forecasting.model_file import WalkModelFile
-    from svfm_ros.types import OccupancyGrid
+    from svfm_ros.types import OccupancyGrid, Places
 
 __all__ = ["forecaster_of", "open_forecaster"]
 
@@ -22,21 +22,23 @@ def open_forecaster(
 ) -> "Forecaster":
     """The forecaster of a model's file, for one resident if given."""
     from svfm_ros.forecasting.model_file import load_walk_model
+    from svfm_ros.walks.places import load_places
 
-    return forecaster_of(load_walk_model(model), config, places, grid, resident)
+    named = load_places(places) if places else None
+    return forecaster_of(load_walk_model(model), config, named, grid, resident)
 
 
 def forecaster_of(
     file: "WalkModelFile",
     config: "ForecastConfig",
-    places: Path | None = None,
+    places: "Places | None" = None,
     grid: "OccupancyGrid | None" = None,
     resident: str | None = None,
+    device: str = "cpu",
 ) -> "Forecaster":
-    """A forecaster in the model's own frame; without a file of places, with those that the model's file holds."""
+    """A forecaster in the model's own frame; without given places, with those that the model's file holds."""
     from svfm_ros.forecasting.forecaster import Forecaster
     from svfm_ros.forecasting.model_file import places_from
-    from svfm_ros.walks.places import load_places
 
-    known = load_places(places) if places else places_from(file.metrics)
-    return Forecaster(file, known, replace(config, frame=file.frame), grid, resident)
+    known = places_from(file.metrics) if places is None else places
+    return Forecaster(file, known, replace(config, frame=file.frame), grid, resident, device)

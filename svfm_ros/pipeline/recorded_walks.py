@@ -142,9 +142,8 @@ def _map(path: Path, title: str) -> _Mapped:
     with progress() as bar:
         task = bar.add_task(title, total=source.count, note=path.name)
         done = run_slam(source.messages(), on_scan=lambda *_: bar.advance(task))
-    if len(done.trajectory) < 2:
-        why = ", ".join(f"{n} x {reason}" for reason, n in done.reasons.items()) or "there was one scan only"
-        raise DataError(f"no map could be made: {why}")
+    if done.why_no_path:
+        raise DataError(f"no map could be made: {done.why_no_path}")
     return _Mapped(source, done)
 
 

@@ -41,6 +41,11 @@ class WalkInput:
     refused: tuple[Refused, ...] = ()  # recordings and walks that are not used
     others: "list[Walk]" = field(default_factory=list)  # walks of the other residents, where one was asked for
 
+    def check_frame(self, frame: str) -> None:
+        """Refuse walks that are in another frame than a model."""
+        if self.frame not in (None, frame):
+            raise DataError(f"expected walks in the model's frame {frame!r}, got {self.frame!r}")
+
 
 def read_walks(path: Path, resident: str | None = None, several: bool = False) -> WalkInput:
     """All walks of one person in a store or a CSV file; ``resident`` may be None where there is only one.

@@ -59,5 +59,4 @@ def _levels(forecaster: Forecaster, walk: Walk, seed: int) -> Array:
     found = forecaster.forecast(walk.xy[0], int(walk.stamps_ns[0]), horizon_s=ticks * dt_s, samples=_SAMPLES, seed=seed)
     if not found.known:
         return np.empty(0)
-    truth = np.stack([np.interp(found.times_s[1:], walk.times_s, walk.xy[:, k]) for k in (0, 1)], axis=1)
-    return region_levels(found.samples_xy[:, 1:], truth)
+    return region_levels(found.samples_xy[:, 1:], walk.xy_at(found.times_s[1:]))

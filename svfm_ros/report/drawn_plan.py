@@ -168,6 +168,5 @@ def _drawn_walks(walks: Sequence[Walk], time_zone: str) -> list[DrawnWalk]:
 def thinned_centimetres(walk: Walk) -> list[int]:
     """At most 60 positions of a walk, x and y in turn, in whole centimetres."""
     count = min(max(2, round(float(walk.times_s[-1]) / _STEP_S) + 1), _MOST_POINTS)
-    times = np.linspace(0.0, walk.times_s[-1], count)
-    xy = np.stack([np.interp(times, walk.times_s, walk.xy[:, k]) for k in (0, 1)], axis=1)
+    xy = walk.xy_at(np.linspace(0.0, walk.times_s[-1], count))
     return [int(v) for v in (xy * _CM).round().astype(int).ravel()]

@@ -63,7 +63,6 @@ def walking_speed(walk: Walk) -> float:
     times = np.arange(0.0, float(walk.times_s[-1]), _STEP_S)
     if len(times) < 2:
         return float("nan")
-    xy = np.stack([np.interp(times, walk.times_s, walk.xy[:, k]) for k in (0, 1)], axis=1)
-    speed = np.hypot(*np.diff(xy, axis=0).T) / _STEP_S
+    speed = np.hypot(*np.diff(walk.xy_at(times), axis=0).T) / _STEP_S
     moving = speed[speed > _MOVING_M_S]
     return float(np.median(moving)) if len(moving) else float("nan")

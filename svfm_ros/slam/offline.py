@@ -60,6 +60,13 @@ class SlamRun:
                 sensors.add(message)
 
     @property
+    def why_no_path(self) -> str:
+        """Why there is no trajectory of two poses or more; empty where there is one."""
+        if len(self.trajectory) >= 2:
+            return ""
+        return ", ".join(f"{n} x {reason}" for reason, n in self.reasons.items()) or "there was one scan only"
+
+    @property
     def wall_s(self) -> float:
         """Seconds spent on SLAM, reading the recording and drawing the map not counted."""
         return float(self.scan_s.sum()) + self.finish_s

@@ -1,6 +1,7 @@
 """Learning from walks: the same for the same walks wherever they are, more with more, one sentence for nonsense."""
 
 from dataclasses import replace
+from datetime import date
 
 import numpy as np
 import pytest
@@ -9,7 +10,8 @@ from two_destinations import KITCHEN, MONDAY_NS, PLACES, model_file, to_the_atti
 from svfm_ros.errors import DataError
 from svfm_ros.forecasting.forecaster import Forecaster
 from svfm_ros.forecasting.free_walker import FreeWalkerPrior
-from svfm_ros.pipeline.learn import LearnConfig, learn, nll_per_step, scored_on_unseen, split_walks
+from svfm_ros.pipeline.learn import LearnConfig, change_date, learn, nll_per_step, scored_on_unseen, split_walks
+from svfm_ros.pipeline.walk_input import WalkInput
 from svfm_ros.types import Walk
 
 UTM = np.array([500_000.0, 5_700_000.0])
@@ -158,6 +160,19 @@ def test_a_resident_is_scored_by_a_model_that_also_learnt_from_the_others() -> N
     assert {w.resident for w in scored.unseen} == {"ada"}
     assert scored.file.residents.names == ("ada", "ben")
     assert len(scored.file.footprints.names) == len(own) - len(scored.unseen) + len(others)
+
+
+def test_a_change_of_habits_has_a_date_where_it_is_likely() -> None:
+    likely = {"change_probability": 0.96, "change_day": 20_000}
+    assert change_date(likely) == date(2024, 10, 4)
+    assert change_date({**likely, "change_probability": 0.94}) is None
+
+
+def test_walks_in_another_frame_than_the_models_are_refused() -> None:
+    WalkInput([], None).check_frame("map")  # a file that does not say
+    WalkInput([], "map").check_frame("map")
+    with pytest.raises(DataError, match="expected walks in the model's frame 'map', got 'odom'"):
+        WalkInput([], "odom").check_frame("map")
 
 
 def test_a_walk_always_falls_on_the_same_side() -> None:

@@ -18,6 +18,7 @@ from svfm_ros.clock import NS_PER_S
 from svfm_ros.config.forecast_config import ForecastConfig
 from svfm_ros.config.walk_config import RecorderConfig
 from svfm_ros.errors import DataError
+from svfm_ros.pipeline.model_input import forecaster_of
 from svfm_ros.types import Forecast, OccupancyGrid, Places, Pose2, Walk
 from svfm_ros.walks.walk_recorder import WalkRecorder
 
@@ -188,13 +189,8 @@ class LiveForecaster:
 
         ``path`` has no links in it any more (``Path.resolve``): its file is not read through one.
         """
-        from svfm_ros.forecasting.forecaster import Forecaster
-        from svfm_ros.forecasting.model_file import places_from
-
         file = self._read(path)
-        places = self._places if self._places is not None else places_from(file.metrics)
-        own = dataclasses.replace(config, frame=file.frame)
-        forecaster = Forecaster(file, places, own, resident=self._resident, device=self._device)
+        forecaster = forecaster_of(file, config, self._places, resident=self._resident, device=self._device)
         raster = DensityRaster.around(file.footprints.xy, config.cell_m)
         raster.draw(forecaster.warm_up().samples_xy)
         with self._lock:
