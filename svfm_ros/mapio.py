@@ -13,15 +13,13 @@ from numpy.typing import NDArray
 
 from svfm_ros.atomic_files import make_folder, read_regular, read_yaml, write_whole
 from svfm_ros.errors import DataError, short
-from svfm_ros.types import OccupancyGrid, Pose2
+from svfm_ros.types import FREE_UP_TO, OCCUPIED_FROM, OccupancyGrid, Pose2
 
 __all__ = ["load_map", "save_map"]
 
-OCCUPIED_THRESH = 0.65
-FREE_THRESH = 0.25
 # In files, as map_saver of ROS 1 has it: the grey of unknown (205) reads as 0.19608, which must not pass for free.
 _FILE_FREE_THRESH = 0.196
-_OCCUPIED, _FREE, _UNKNOWN = 0, 254, 205  # the grey values map_saver writes
+_BLACK, _WHITE, _GREY = 0, 254, 205  # the grey values map_saver writes
 _MODES = ("trinary",)
 _FARTHEST = 1e7  # metres from the origin: UTM northings go up to this
 _MOST_PICTURE_BYTES = 1 << 30
@@ -31,10 +29,10 @@ _UNKNOWN_PROB = np.float32(np.nan)
 def save_map(grid: OccupancyGrid, yaml_path: Path) -> None:
     """Write ``NAME.pgm``, then ``NAME.yaml``; cells between the thresholds become unknown, as map_saver does."""
     yaml_path = Path(yaml_path)
-    image = np.full(grid.prob.shape, _UNKNOWN, dtype=np.uint8)
+    image = np.full(grid.prob.shape, _GREY, dtype=np.uint8)
     with np.errstate(invalid="ignore"):
-        image[grid.prob >= OCCUPIED_THRESH] = _OCCUPIED
-        image[grid.prob <= FREE_THRESH] = _FREE
+        image[grid.prob >= OCCUPIED_FROM] = _BLACK
+        image[grid.prob <= FREE_UP_TO] = _WHITE
     pgm_path = yaml_path.with_suffix(".pgm")
     sheet = {
         "image": pgm_path.name,
@@ -42,7 +40,7 @@ def save_map(grid: OccupancyGrid, yaml_path: Path) -> None:
         "resolution": float(grid.resolution_m),
         "origin": [float(v) for v in grid.T_map_grid.as_array()],
         "negate": 0,
-        "occupied_thresh": OCCUPIED_THRESH,
+        "occupied_thresh": OCCUPIED_FROM,
         "free_thresh": _FILE_FREE_THRESH,
     }
     try:
@@ -98,7 +96,7 @@ def _read_sheet(path: Path) -> _MapSheet:
         _number(path, sheet, "resolution", None, 1e-4, 100.0),
         Pose2(*map(float, origin)),
         bool(_number(path, sheet, "negate", 0.0, 0.0, 1.0)),
-        _number(path, sheet, "occupied_thresh", OCCUPIED_THRESH, 0.0, 1.0),
+        _number(path, sheet, "occupied_thresh", OCCUPIED_FROM, 0.0, 1.0),
         _number(path, sheet, "free_thresh", _FILE_FREE_THRESH, 0.0, 1.0),
     )
 

@@ -14,6 +14,8 @@ from numpy.typing import ArrayLike, NDArray
 from svfm_ros import geometry
 
 __all__ = [
+    "FREE_UP_TO",
+    "OCCUPIED_FROM",
     "WALK_SCHEMA",
     "Alignment",
     "Constraint",
@@ -33,6 +35,9 @@ __all__ = [
 ]
 
 Array = NDArray[np.float64]
+
+OCCUPIED_FROM, FREE_UP_TO = 0.65, 0.25
+"""Probabilities from which on a cell of an occupancy grid is a wall, and up to which it is free: those of ROS."""
 
 WALK_SCHEMA = 1
 """Version of the fields of a stored walk; raise it when a field changes its meaning."""

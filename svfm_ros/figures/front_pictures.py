@@ -31,7 +31,7 @@ DAY_HOUR, NIGHT_HOUR = 14.0, 2.0
 _NOON = "2026-11-30T14:00"
 _WALKS, _QUICK_WALKS = 320, 32
 _SHOWN, _SAMPLES = 160, 2000
-_GHOSTS = 120  # recorded walks drawn below the forecast
+_SHOWN_WALKS = 120  # recorded walks drawn below the forecast
 _INK, _NIGHT_INK = "#22262e", "#e8ecf4"
 _NIGHT_SKY = "#161b27"
 _LIGHTER = {"#d98200": "#ffb95c", "#7b3fa0": "#b684dd", "#1f6fd0": "#6cb0ff", "#d03030": "#ff7d78"}
@@ -91,7 +91,7 @@ def _panel(axis: "Axes", home: HomeModel, hour: float, palette: Palette, title: 
     found = home.ask(hour)
     dark = palette is BY_NIGHT
     draw_house(axis, home.house, palette)
-    _ghosts(axis, home.windows, "#ffffff" if dark else "#5a6270")
+    _recorded_walks(axis, home.windows, "#ffffff" if dark else "#5a6270")
     _fan(axis, home, found, palette)
     _labels(axis, home.house, found, palette)
     if dark:
@@ -103,10 +103,10 @@ def _panel(axis: "Axes", home: HomeModel, hour: float, palette: Palette, title: 
     axis.set_title(subtitle, fontsize=12, color="#6a7080", loc="right", x=0.98, pad=9)
 
 
-def _ghosts(axis: "Axes", windows: WalkWindows, colour: str) -> None:
+def _recorded_walks(axis: "Axes", windows: WalkWindows, colour: str) -> None:
     from matplotlib.collections import LineCollection
 
-    walks = [xy[:n] for xy, n in zip(windows.xy, windows.lengths.tolist(), strict=True)][:_GHOSTS]
+    walks = [xy[:n] for xy, n in zip(windows.xy, windows.lengths.tolist(), strict=True)][:_SHOWN_WALKS]
     axis.add_collection(LineCollection(walks, colors=colour, linewidths=0.5, alpha=0.13, zorder=2.5))
 
 

@@ -11,11 +11,9 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from svfm_ros.compiled import kernel
-from svfm_ros.types import OccupancyGrid
+from svfm_ros.types import OCCUPIED_FROM, OccupancyGrid
 
 __all__ = ["Walls"]
-
-_OCCUPIED = 0.65
 
 
 @kernel
@@ -44,7 +42,7 @@ class Walls:
     grid: OccupancyGrid
 
     @classmethod
-    def of(cls, grid: OccupancyGrid, threshold: float = _OCCUPIED) -> "Walls":
+    def of(cls, grid: OccupancyGrid, threshold: float = OCCUPIED_FROM) -> "Walls":
         """Cells at least that likely to be occupied."""
         with np.errstate(invalid="ignore"):
             return cls(np.asarray(grid.prob >= threshold), grid)

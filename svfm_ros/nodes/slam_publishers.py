@@ -20,8 +20,7 @@ from svfm_ros.config.node_config import SlamNodeConfig
 from svfm_ros.nodes.messages import convert
 from svfm_ros.nodes.runtime.subscriptions import LATCHED
 from svfm_ros.pipeline.live.worker import Worker
-from svfm_ros.pipeline.map_drawer import MapDrawer
-from svfm_ros.pipeline.slam_engine import keyframes_of
+from svfm_ros.pipeline.slam_engine import MapDrawer, keyframes_of
 from svfm_ros.pipeline.tracking import Tracking
 from svfm_ros.types import OccupancyGrid, Pose2
 

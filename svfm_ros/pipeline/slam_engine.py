@@ -1,6 +1,6 @@
-"""Makes the engine that estimates poses: SLAM, or localisation in a given map."""
+"""Makes the engine that estimates poses, SLAM or localisation in a given map, and draws the map that it makes."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -9,17 +9,17 @@ from numpy.typing import NDArray
 
 from svfm_ros import geometry
 from svfm_ros.config.node_config import SlamNodeConfig
-from svfm_ros.config.slam_config import SlamConfig
+from svfm_ros.config.slam_config import RasterConfig, SlamConfig
 from svfm_ros.mapio import load_map
-from svfm_ros.pipeline.map_drawer import MapDrawer
 from svfm_ros.pipeline.tracking import Engine
 from svfm_ros.slam.keyframes import KeyframeView
 from svfm_ros.slam.localise import Localiser
+from svfm_ros.slam.occupancy import MapRaster
 from svfm_ros.slam.slam import Slam
 from svfm_ros.slam.state_file import SlamState
 from svfm_ros.types import OccupancyGrid, Pose2, Scan
 
-__all__ = ["Engines", "given_map", "keyframes_of", "warm_up"]
+__all__ = ["Engines", "MapDrawer", "given_map", "keyframes_of", "warm_up"]
 
 
 class Engines:
@@ -91,6 +91,26 @@ def given_map(config: SlamNodeConfig) -> OccupancyGrid | None:
 def keyframes_of(engine: Engine) -> tuple[KeyframeView, ...] | None:
     """Keyframes to draw the map from; None for localisation."""
     return tuple(engine.keyframes()) if isinstance(engine, Slam) else None
+
+
+class MapDrawer:
+    """Draws keyframes into a grid; only those that are new or have moved are drawn again."""
+
+    def __init__(self, config: RasterConfig) -> None:
+        self._raster = MapRaster(config)
+        self._drawn: set[int] = set()
+
+    def draw(self, keyframes: Sequence[KeyframeView]) -> OccupancyGrid:
+        """The map of these keyframes."""
+        wanted = {view.keyframe_id for view in keyframes}
+        for gone in self._drawn - wanted:
+            self._raster.remove(gone)
+        self._raster.move({v.keyframe_id: v.T_map_keyframe for v in keyframes if v.keyframe_id in self._drawn})
+        for view in keyframes:
+            if view.keyframe_id not in self._drawn:
+                self._raster.put_points(view.keyframe_id, view.T_map_keyframe, view.points)
+        self._drawn = wanted
+        return self._raster.grid()
 
 
 def warm_up(config: SlamNodeConfig) -> None:

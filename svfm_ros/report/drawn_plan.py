@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from svfm_ros.clock import hours_of_day
-from svfm_ros.types import OccupancyGrid, Places, Walk
+from svfm_ros.types import OCCUPIED_FROM, OccupancyGrid, Places, Walk
 
 __all__ = [
     "DrawnMap",
@@ -28,7 +28,7 @@ Array = NDArray[np.float64]
 _MOST_WALKS = 400
 _STEP_S = 0.4  # between drawn positions of a walk
 _MOST_POINTS = 60
-_OCCUPIED, _FREE = 0.65, 0.35
+_FLOOR = 0.35  # a cell that is less likely occupied is drawn as floor
 _MARGIN_M = 0.6
 _CM = 100.0
 _MOST_WALL_CELLS = 4000  # for the angle of the walls
@@ -95,7 +95,7 @@ def wall_angle(grid: OccupancyGrid) -> float:
 
     Turned by the right angle, cells of walls share few rows and columns: the sum of squared counts is largest.
     """
-    walls = grid.centres_of(np.nan_to_num(grid.prob) > _OCCUPIED)
+    walls = grid.centres_of(np.nan_to_num(grid.prob) > OCCUPIED_FROM)
     if len(walls) < 2:
         return 0.0
     walls = walls[:: 1 + len(walls) // _MOST_WALL_CELLS]
@@ -151,8 +151,8 @@ def map_picture(grid: OccupancyGrid) -> bytes:
 
     prob = np.nan_to_num(grid.prob[::-1], nan=-1.0)  # pictures begin at the top
     cells = np.zeros(prob.shape, dtype=np.uint8)
-    cells[(prob >= 0.0) & (prob < _FREE)] = 1
-    cells[prob > _OCCUPIED] = 2
+    cells[(prob >= 0.0) & (prob < _FLOOR)] = 1
+    cells[prob > OCCUPIED_FROM] = 2
     file = io.BytesIO()
     Image.fromarray(cells).save(file, format="png")
     return file.getvalue()

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
+from svfm_ros import types
 from svfm_ros.compiled import kernel
 from svfm_ros.errors import DataError
 from svfm_ros.types import OccupancyGrid, Walk
@@ -27,7 +28,6 @@ Cells = NDArray[np.uint8]
 
 UNKNOWN, FREE, WALL = 0, 1, 2
 
-_OCCUPIED, _EMPTY = 0.65, 0.25  # probabilities from which on, and up to which, a cell is wall or free: those of ROS
 _RESOLUTION_M = 0.05
 _MARGIN_M = 1.0  # unknown cells around everything that was seen
 _BEAMS = 180  # lines of sight per position
@@ -53,7 +53,7 @@ class ReferenceMap:
     def from_grid(cls, grid: OccupancyGrid) -> "ReferenceMap":
         """From an occupancy grid; its frame is the house's."""
         with np.errstate(invalid="ignore"):
-            occupied, free = grid.prob >= _OCCUPIED, grid.prob <= _EMPTY
+            occupied, free = grid.prob >= types.OCCUPIED_FROM, grid.prob <= types.FREE_UP_TO
         if not occupied.any():
             raise DataError("expected a map with walls, got one without an occupied cell")
         at, resolution_m = grid.T_map_grid, grid.resolution_m

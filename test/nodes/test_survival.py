@@ -18,8 +18,7 @@ from svfm_ros.config.walk_config import RecorderConfig
 from svfm_ros.mapio import save_map
 from svfm_ros.nodes.messages import convert
 from svfm_ros.pipeline.live.walk_saver import WalkSaver
-from svfm_ros.pipeline.map_drawer import MapDrawer
-from svfm_ros.pipeline.slam_engine import Engines
+from svfm_ros.pipeline.slam_engine import Engines, MapDrawer
 from svfm_ros.pipeline.tracking import Tracking
 from svfm_ros.types import Alignment, Pose2
 from svfm_ros.walks.walk_store import WalkStore

@@ -11,8 +11,7 @@ sys.path.insert(0, sys.argv[1])
 from numba.core.dispatcher import Dispatcher
 from simbag import scans_and_truth
 from svfm_ros.config.node_config import SlamNodeConfig
-from svfm_ros.pipeline.map_drawer import MapDrawer
-from svfm_ros.pipeline.slam_engine import warm_up
+from svfm_ros.pipeline.slam_engine import MapDrawer, warm_up
 from svfm_ros.slam.localise import Localiser
 from svfm_ros.slam.slam import Slam
 

@@ -10,8 +10,7 @@ from simbag import scans_and_truth
 from svfm_ros import geometry
 from svfm_ros.config.node_config import SlamNodeConfig
 from svfm_ros.config.walk_config import RecorderConfig
-from svfm_ros.pipeline.map_drawer import MapDrawer
-from svfm_ros.pipeline.slam_engine import Engines
+from svfm_ros.pipeline.slam_engine import Engines, MapDrawer
 from svfm_ros.pipeline.tracking import Tracking
 from svfm_ros.types import OdometryReading, Pose2
 

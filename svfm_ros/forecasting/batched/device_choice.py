@@ -1,4 +1,4 @@
-"""Which device forecasts run on. Without a GPU, torch is never imported."""
+"""Which device forecasts run on: by name, or the faster one. Without a GPU, torch is never imported."""
 
 import ctypes
 import re

@@ -17,7 +17,7 @@ from svfm_ros.errors import DataError
 from svfm_ros.slam.keyframes import Pool
 from svfm_ros.slam.matching.pyramid import Pyramid, blank, draw_free, draw_walls
 from svfm_ros.slam.preprocess import Cloud
-from svfm_ros.types import OccupancyGrid
+from svfm_ros.types import OCCUPIED_FROM, OccupancyGrid
 
 __all__ = [
     "BUCKET_M",
@@ -228,7 +228,7 @@ def _sort_into_buckets(points: Array, origin: Array, rows: int, columns: int) ->
     return out, starts
 
 
-_OCCUPIED, _FREE = 0.65, 0.4
+_FREE = 0.4
 _LINE_M = 0.2  # wall cells within this radius are fitted by a line
 _SKIN_CELLS = 2  # cells deeper inside a wall are left out: no scan sees them
 _FLATNESS = 0.4  # least over greatest spread of these cells; above it the cells form no line
@@ -239,7 +239,7 @@ def local_map_from_grid(grid: OccupancyGrid) -> LocalMap:
     """The whole grid as a local map, in the *map's* frame."""
     prob = np.ascontiguousarray(grid.prob, dtype=np.float64)
     known = np.isfinite(prob)
-    walls, free = known & (prob >= _OCCUPIED), known & (prob < _FREE)
+    walls, free = known & (prob >= OCCUPIED_FROM), known & (prob < _FREE)
     surfaces = _surfaces(walls, free, max(2, round(_LINE_M / grid.resolution_m))) if walls.any() else np.empty((0, 4))
     if not len(surfaces) or not free.any():
         raise DataError("expected a map with walls and free space, got one without")

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from svfm_ros.compiled import kernel
-from svfm_ros.types import OccupancyGrid
+from svfm_ros.types import OCCUPIED_FROM, OccupancyGrid
 
 __all__ = [
     "BESIDE_WALL",
@@ -26,7 +26,6 @@ __all__ = [
 Array = NDArray[np.float64]
 Bytes = NDArray[np.uint8]
 
-_OCCUPIED = 0.65
 WALL, BESIDE_WALL = 255, 138  # scores of a cell with a wall in it, and of the least of its neighbours
 _STAMP = np.array([[138, 180, 138], [180, 255, 180], [138, 180, 138]], dtype=np.uint8)  # scores around a wall point
 
@@ -75,7 +74,7 @@ def pyramid_from_grid(grid: OccupancyGrid, depth: int, unknown: int = 0) -> Pyra
     box, margin_m = grid.T_map_grid.apply(corners), 2.0 * grid.resolution_m
     pyramid = blank(box.min(axis=0) - margin_m, box.max(axis=0) + margin_m, grid.resolution_m, depth, unknown)
     with np.errstate(invalid="ignore"):
-        free, walls = grid.centres_of(grid.prob < _OCCUPIED), grid.centres_of(grid.prob >= _OCCUPIED)
+        free, walls = grid.centres_of(grid.prob < OCCUPIED_FROM), grid.centres_of(grid.prob >= OCCUPIED_FROM)
     draw_free(pyramid, free)
     draw_walls(pyramid, walls)
     return pyramid

@@ -164,10 +164,11 @@ def test_a_large_house_gets_coarser_cells():
     assert np.prod(large.shape) < 1.1e6
 
 
-def test_where_the_model_is_damaged_the_one_before_it_is_used_until_there_is_another(tmp_path):
+def test_where_the_model_is_damaged_the_one_before_it_is_used_until_there_is_another(tmp_path, caplog):
     path = save_tiny(tmp_path / "model.pt")
     live = LiveForecaster(RecorderConfig())
     write_whole(path, path.read_bytes()[:-9], keeps_previous=True)
     assert live.load_model(path, ForecastConfig()).model_id
+    assert "the model before it is used" in caplog.text
     with pytest.raises(DataError, match="walk model"):  # one is in use: nothing is gained by the one before it
         live.load_model(path, ForecastConfig())
