@@ -150,8 +150,7 @@ def _map(path: Path, title: str) -> _Mapped:
 def _cut(mapped: _Mapped, resident: str) -> "list[Walk]":
     """The walks of a recording; points of scans outside of walks are not kept in memory."""
     from svfm_ros.slam.offline import seen_points
-    from svfm_ros.walks.segmentation import cut_walks
-    from svfm_ros.walks.walk_recorder import take_walk
+    from svfm_ros.walks.walk_recorder import cut_walks, take_walk
 
     stamps, poses = mapped.trajectory.stamps_ns, mapped.trajectory.poses
     cuts = cut_walks(stamps, poses)

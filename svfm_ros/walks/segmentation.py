@@ -1,4 +1,4 @@
-"""Cut a trajectory into walks: the rules, used by ``cut_walks`` and by the live recorder.
+"""The rules by which a trajectory is cut into walks (``walk_recorder.py``).
 
 A *stay* is an interval of ``dwell_time_s`` during which the wearer remains within ``dwell_radius_m`` of the position at
 its start. A pose is still if it is part of a stay. A walk is a longest run of poses that are not still, without a gap
@@ -10,13 +10,12 @@ from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
 from svfm_ros.clock import NS_PER_S
 from svfm_ros.config.walk_config import RecorderConfig
-from svfm_ros.errors import DataError
 
-__all__ = ["Reason", "Stretch", "WalkCut", "cut_walks", "is_stay", "leave", "to_ns", "trim"]
+__all__ = ["Reason", "Stretch", "WalkCut", "is_stay", "leave", "to_ns", "trim"]
 
 Array = NDArray[np.float64]
 Stamps = NDArray[np.int64]
@@ -49,90 +48,10 @@ class Stretch:
     reason: Reason
 
 
-def cut_walks(stamps_ns: ArrayLike, poses: ArrayLike, config: RecorderConfig | None = None) -> list[WalkCut]:
-    """All walks of a whole trajectory: stamps ``(T,)`` and poses ``(T, 3)`` or positions ``(T, 2)``."""
-    config = config or RecorderConfig()
-    stamps = np.asarray(stamps_ns, dtype=np.int64)
-    xy = np.asarray(poses, dtype=float)[:, :2] if len(stamps) else np.empty((0, 2))
-    _check_trajectory(stamps, xy)
-    cuts = (trim(stamps, xy, s, config) for s in _stretches(stamps, xy, config))
-    return [c for c in cuts if c is not None]
-
-
-def _check_trajectory(stamps: Stamps, xy: Array) -> None:
-    if len(stamps) != len(xy):
-        raise DataError(f"expected one pose per stamp, got {len(xy)} poses and {len(stamps)} stamps")
-    if np.any(np.diff(stamps) <= 0):
-        at = int(np.argmax(np.diff(stamps) <= 0)) + 1
-        raise DataError(f"expected stamps to increase, got {stamps[at]} after {stamps[at - 1]}")
-    if not np.isfinite(xy).all():
-        raise DataError(f"expected finite poses, got {xy[~np.isfinite(xy).all(axis=1)][0]}")
-
-
-def _stretches(stamps: Stamps, xy: Array, config: RecorderConfig) -> list[Stretch]:
-    """All runs of poses that are not part of a stay."""
-    if not len(stamps):
-        return []
-    dwell_ns, gap_ns = to_ns(config.dwell_time_s), to_ns(config.max_gap_s)
-    new_part = np.diff(stamps, prepend=stamps[0]) > gap_ns  # (T,), True right after a gap
-    ends = _stay_ends(stamps, xy, np.cumsum(new_part), config)  # (T,)
-    starts_stay = ends > 0
-    covered_until = np.maximum.accumulate(np.where(starts_stay, stamps + dwell_ns, np.iinfo(np.int64).min))
-    last_stay = np.maximum.accumulate(np.where(starts_stay, np.arange(len(stamps)), -1))
-    moving = stamps > covered_until
-    opens = moving & (new_part | ~np.concatenate([[False], moving[:-1]]))
-    closes = moving & (np.concatenate([new_part[1:], [True]]) | ~np.concatenate([moving[1:], [False]]))
-    found: list[Stretch] = []
-    for first, last in zip(np.flatnonzero(opens).tolist(), np.flatnonzero(closes).tolist(), strict=True):
-        before = int(last_stay[first]) if first > 0 and not new_part[first] else None
-        after, reason = _what_follows(last, new_part, ends)
-        found += _split_long(stamps, Stretch(first, last, before, after, reason), to_ns(config.longest_s))
-    return found
-
-
-def _what_follows(last: int, new_part: NDArray[np.bool_], stay_ends: Stamps) -> tuple[int | None, Reason]:
-    if last + 1 == len(stay_ends):
-        return None, "finish"
-    return (None, "gap") if new_part[last + 1] else (int(stay_ends[last + 1]), "dwell")
-
-
-def _stay_ends(stamps: Stamps, xy: Array, part: Stamps, config: RecorderConfig) -> Stamps:
-    """One past the last index of the stay that begins at each pose, 0 where none does ``(T,)``."""
-    count = len(stamps)
-    until = stamps + to_ns(config.dwell_time_s)
-    end = np.searchsorted(stamps, until, side="right")
-    reached = np.searchsorted(stamps, until, side="left")  # the first pose after the dwell time
-    complete = reached < count
-    complete[complete] = part[reached[complete]] == part[complete]
-    anchors = np.flatnonzero(complete)
-    step = 1
-    while len(open_ := np.flatnonzero(anchors + step < end[anchors])):
-        offset = xy[anchors[open_] + step] - xy[anchors[open_]]
-        left = open_[_beyond(offset, config.dwell_radius_m)]
-        anchors = np.delete(anchors, left)
-        step += 1
-    ends = np.zeros(count, dtype=np.int64)
-    ends[anchors] = end[anchors]
-    return ends
-
-
 def is_stay(xy: Array, config: RecorderConfig) -> bool:
     """Whether positions ``(N, 2)`` are all within ``dwell_radius_m`` of the first."""
-    return not bool(_beyond(xy[1:] - xy[0], config.dwell_radius_m).any())
-
-
-def _beyond(offset: Array, radius_m: float) -> NDArray[np.bool_]:
-    return np.asarray(offset[:, 0] ** 2 + offset[:, 1] ** 2 > radius_m**2)
-
-
-def _split_long(stamps: Stamps, stretch: Stretch, longest_ns: int) -> list[Stretch]:
-    """The run cut into pieces of at most ``longest_ns``."""
-    pieces, first, before = [], stretch.first, stretch.rest_before
-    while stamps[stretch.last] - stamps[first] > longest_ns:
-        cut = int(np.searchsorted(stamps, stamps[first] + longest_ns, side="right"))
-        pieces.append(Stretch(first, cut - 1, before, None, "long"))
-        first, before = cut, None
-    return [*pieces, Stretch(first, stretch.last, before, stretch.rest_after, stretch.reason)]
+    offset = xy[1:] - xy[0]
+    return not bool((offset[:, 0] ** 2 + offset[:, 1] ** 2 > config.dwell_radius_m**2).any())
 
 
 def trim(stamps: Stamps, xy: Array, stretch: Stretch, config: RecorderConfig) -> WalkCut | None:

@@ -1,4 +1,4 @@
-"""Cut walks live: takes poses one by one and returns the intervals of finished walks.
+"""Cut walks from a trajectory: takes poses one by one and returns the intervals of finished walks.
 
 SLAM corrects past poses when it closes a loop. So the recorder keeps stamps and positions only to find the *interval*
 of a walk; its poses are taken from the optimised trajectory after the walk has ended (``take_walk``).
@@ -25,7 +25,7 @@ from svfm_ros.slam.occupancy import MapRaster
 from svfm_ros.types import Pose2, Walk
 from svfm_ros.walks.segmentation import Reason, Stretch, WalkCut, is_stay, leave, to_ns, trim
 
-__all__ = ["CovarianceOf", "PointsOf", "WalkRecorder", "take_walk", "thin_points", "walk_id_of"]
+__all__ = ["CovarianceOf", "PointsOf", "WalkRecorder", "cut_walks", "take_walk", "thin_points", "walk_id_of"]
 
 Array = NDArray[np.float64]
 PointsOf = Callable[[int], ArrayLike | None]
@@ -38,7 +38,7 @@ _DROP_FROM = 1024  # old poses are dropped in batches of at least so many
 
 
 class WalkRecorder:
-    """Finds the same walks as ``cut_walks``, live; a walk is known ``dwell_time_s`` after it ended."""
+    """Finds walks by the rules of ``segmentation.py``; a walk is known ``dwell_time_s`` after it ended."""
 
     def __init__(self, config: RecorderConfig | None = None) -> None:
         self._config = config or RecorderConfig()
@@ -169,6 +169,16 @@ class WalkRecorder:
         self._last_stay = None if self._last_stay is None or self._last_stay < drop else self._last_stay - drop
         self._first = None if self._first is None else self._first - drop
         self._rest_before = None if self._rest_before is None else self._rest_before - drop
+
+
+def cut_walks(stamps_ns: ArrayLike, poses: ArrayLike, config: RecorderConfig | None = None) -> list[WalkCut]:
+    """All walks of a whole trajectory: stamps ``(T,)`` and poses ``(T, 3)``, which go through a recorder one by one."""
+    stamps, trajectory = np.asarray(stamps_ns, dtype=np.int64).tolist(), np.asarray(poses, dtype=float)
+    if len(stamps) != len(trajectory):
+        raise DataError(f"expected one pose per stamp, got {len(trajectory)} poses and {len(stamps)} stamps")
+    recorder = WalkRecorder(config)
+    cuts = [cut for stamp, pose in zip(stamps, trajectory, strict=True) for cut in recorder.push(stamp, pose)]
+    return cuts + recorder.finish()
 
 
 def take_walk(

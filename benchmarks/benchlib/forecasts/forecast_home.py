@@ -20,8 +20,7 @@ from svfm_ros.sim.sim_recording import Recorder
 from svfm_ros.sim.trips import LabelledWalk
 from svfm_ros.sim.walker import route_book, simulate_protocol
 from svfm_ros.types import Pose2, Walk, WalkWindows
-from svfm_ros.walks.segmentation import cut_walks
-from svfm_ros.walks.walk_recorder import take_walk
+from svfm_ros.walks.walk_recorder import cut_walks, take_walk
 from svfm_ros.walks.windows import make_windows
 
 HABITS = HabitConfig()
