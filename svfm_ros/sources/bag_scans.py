@@ -17,7 +17,7 @@ from svfm_ros.sources.damaged_bags import RawMessage, check_bag_files, mcap_mess
 from svfm_ros.sources.scan_source import MOST_NS, Measured, ScanSource, Warn
 from svfm_ros.types import ImuReading, OdometryReading, Scan
 
-__all__ = ["open_rosbag", "to_imu", "to_odometry"]
+__all__ = ["open_rosbag", "to_imu", "to_odometry", "to_scan"]
 
 LASER_SCAN = "sensor_msgs/msg/LaserScan"
 IMU = "sensor_msgs/msg/Imu"
@@ -224,7 +224,8 @@ def _stamp_ns(m: Any, recorded_ns: int) -> int:
     return stamp_ns
 
 
-def _to_scan(m: Any, recorded_ns: int) -> Scan:
+def to_scan(m: Any, recorded_ns: int = 0) -> Scan:
+    """A sensor_msgs/LaserScan, of rosbags or of rclpy; beams without an echo keep their value (NaN, inf, too far)."""
     return Scan(
         _stamp_ns(m, recorded_ns),
         np.asarray(m.ranges, dtype=np.float32).copy(),
@@ -238,7 +239,7 @@ def _to_scan(m: Any, recorded_ns: int) -> Scan:
 
 
 _CONVERSIONS: dict[str, Callable[[Any, int], Measured | None]] = {
-    LASER_SCAN: _to_scan,
+    LASER_SCAN: to_scan,
     IMU: to_imu,
     ODOMETRY: to_odometry,
 }

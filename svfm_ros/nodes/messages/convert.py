@@ -23,6 +23,7 @@ from std_msgs.msg import Header
 from svfm_ros.clock import NS_PER_S
 from svfm_ros.errors import DataError
 from svfm_ros.nodes.messages.serialised import CdrWriter
+from svfm_ros.sources.bag_scans import to_scan
 from svfm_ros.types import OccupancyGrid, Pose2, Scan, Walk
 from svfm_ros.walks.walk_recorder import walk_id_of
 
@@ -84,26 +85,16 @@ def header(frame: str, time_ns: int) -> Header:
 
 
 def from_laser_scan(message: LaserScan) -> Scan:
-    """The scan; beams without an echo keep their value (NaN, inf or out of range)."""
+    """The scan; refuses what no LiDAR publishes."""
     if len(message.ranges) > MAX_BEAMS:
         raise DataError(f"expected a LaserScan of at most {MAX_BEAMS} beams, got {len(message.ranges)}")
-    ranges = np.array(message.ranges, dtype=np.float32)  # (N,)
     shape = (message.angle_min, message.angle_increment, message.range_min, message.range_max)
-    if not len(ranges) or not all(map(math.isfinite, shape)) or message.angle_increment == 0.0:
+    if not len(message.ranges) or not all(map(math.isfinite, shape)) or message.angle_increment == 0.0:
         raise DataError(
             "expected a LaserScan with beams, finite angles and a step between them, got "
-            f"{len(ranges)} beams, angle_increment {message.angle_increment}, range_max {message.range_max}"
+            f"{len(message.ranges)} beams, angle_increment {message.angle_increment}, range_max {message.range_max}"
         )
-    return Scan(
-        stamp_ns=stamp_ns(message.header.stamp),
-        ranges=ranges,
-        angle_min=message.angle_min,
-        angle_step=message.angle_increment,
-        range_min=message.range_min,
-        range_max=message.range_max,
-        scan_time_s=message.scan_time,
-        time_increment_s=message.time_increment,
-    )
+    return to_scan(message)
 
 
 def to_laser_scan(scan: Scan, frame: str) -> LaserScan:
