@@ -65,17 +65,17 @@ class Posterior:
 
 
 def on_ticks(walk: Walk, dt_s: float) -> tuple[Array, Array]:
-    """Positions (T, 2) every ``dt_s``, the last of them where the walk is now, and the variance of each (T,), m^2.
+    """Positions (T, 2) every ``dt_s`` from the start of the walk, and the variance of each (T,), m^2.
 
-    A start shorter than a tick is lost.
+    Training sees walks from their start, too. What was walked after the last whole tick does not count yet: ticks that
+    end now would begin in the middle of the first step, which is then faster than people set off.
     """
     if not len(walk.stamps_ns) or np.any(np.diff(walk.stamps_ns) <= 0):
         raise DataError("walk so far: expected positions with stamps that increase")
     if not np.isfinite(walk.xy).all():
         raise DataError("walk so far: expected finite positions, got NaN or infinity")
     times = walk.times_s
-    count = int(np.floor(times[-1] / dt_s + 1e-6))
-    ticks = times[-1] - dt_s * np.arange(count, -1, -1)
+    ticks = dt_s * np.arange(int(np.floor(times[-1] / dt_s + 1e-6)) + 1)
     xy = np.stack([np.interp(ticks, times, walk.xy[:, i]) for i in (0, 1)], axis=1)
     if walk.covariance is None:
         return xy, np.zeros(len(xy))

@@ -40,8 +40,9 @@ def test_input_that_a_node_finds_not_usable_ends_the_launch():
     assert "cannot read /nowhere/map.yaml" in out
 
 
-@pytest.mark.skipif("rviz2" in get_packages_with_prefixes(), reason="RViz is installed")
 def test_a_screen_without_rviz_is_no_reason_to_end(tmp_path):
+    if "rviz2" in get_packages_with_prefixes():  # looked up here: without ROS on the path the lookup raises
+        pytest.skip("RViz is installed")
     arguments = ("rviz:=true", f"store:={tmp_path / 'store'}", "autostart:=false", "web:=false")
     process = launch(*arguments, DISPLAY=":0")
     lines = read_until(process, "[forecast_node-4]: process started")
