@@ -99,7 +99,9 @@ def timed(name: str, homes: Path, arguments: Sequence[str]) -> Figures:
     done = subprocess.run([sys.executable, *arguments], stdout=subprocess.PIPE, check=False, env=_environment())
     if done.returncode:
         raise SystemExit(f"{name} ended with code {done.returncode}: {done.stdout.decode()}")
-    return Figures(name, len(list(homes.glob("*.csv"))), time.perf_counter() - began)
+    found = Figures(name, len(list(homes.glob("*.csv"))), time.perf_counter() - began)
+    print(f"{name}: {found.seconds:.1f} s for {found.homes} homes", file=sys.stderr, flush=True)
+    return found
 
 
 def _environment() -> dict[str, str]:

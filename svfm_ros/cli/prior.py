@@ -60,7 +60,7 @@ def run(args: argparse.Namespace) -> int:
     if args.json:
         print_json(figures)
         return 0
-    rows: list[tuple[str, object]] = [("homes", total.homes), ("numbers of the step density", len(prior.numbers))]
+    rows: list[tuple[str, object]] = [("homes", total.homes), ("numbers that homes share", len(prior.numbers))]
     rows += [("not used", f"{r['name']}: {r['reason']}") for r in refused]
     print_table(str(args.out), ("what", "value"), rows)
     return 0

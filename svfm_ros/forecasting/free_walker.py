@@ -128,7 +128,7 @@ class FreeWalkerPrior:
     free: FreeWalker
     precision: dict[str, Array]  # by the names of the network's weights, and ``log_nu``
     numbers: dict[str, Array] = field(default_factory=dict)
-    """Mean and precision (2,) of numbers of the step density over homes, by name, as any real numbers (``raw``)."""
+    """Mean and precision (2,) of numbers that homes share, by name, as any real numbers (``raw``)."""
 
     def save(self, path: Path) -> None:
         """Write it as one file (safetensors)."""

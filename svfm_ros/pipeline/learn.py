@@ -112,6 +112,7 @@ def learn(
         "change_probability": trained.habits.found.change_probability,
         "change_day": trained.habits.found.change_day,
         "weekend_probability": trained.habits.found.weekend_probability,
+        **trained.habits.found.same.rhythm,
         TRAINED_ON: sorted(names),
         **places_to(find_places_of_walks(_ends_of(new, go_on_from), before, config.places)),
     }

@@ -4,6 +4,7 @@ A home's statistics are tens of kilobytes whatever the number of its walks; addi
 thousand homes than for one.
 """
 
+import math
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -11,10 +12,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from svfm_ros.atomic_files import write_whole
-from svfm_ros.config.forecast_config import WalkTrainConfig
+from svfm_ros.config.forecast_config import WalkModelConfig, WalkTrainConfig
 from svfm_ros.errors import DataError
+from svfm_ros.forecasting.fit.field_fit import base_hazards
 from svfm_ros.forecasting.fit.free_walker_fit import WalkerStatistics, pooled_prior, walker_statistics
 from svfm_ros.forecasting.fit.number_fit import raw_by_name
+from svfm_ros.forecasting.fit.usual_numbers import HAZARDS, RHYTHM, logit
+from svfm_ros.forecasting.fit.walk_steps import joined, stays_s
 from svfm_ros.forecasting.free_walker import TICK_S, FreeWalkerPrior
 from svfm_ros.forecasting.model_file import WalkModelFile
 
@@ -22,7 +26,7 @@ __all__ = ["HomeStatistics", "home_statistics", "population_prior"]
 
 Array = NDArray[np.float64]
 
-_LEAST_HOMES = 3  # for a prior over the numbers of the step density
+_LEAST_HOMES = 3  # for a prior over numbers
 _WIDE = 0.5  # of a raw number: homes that differ by a factor of 1.6
 
 
@@ -33,7 +37,7 @@ class HomeStatistics:
     walker: WalkerStatistics
     homes: int = 1
     numbers: dict[str, Array] = field(default_factory=dict)
-    """Homes, sum and sum of squares (3,) of each raw number of the step density, by name."""
+    """Homes, sum and sum of squares (3,) of each raw number, by name."""
 
     def __add__(self, other: "HomeStatistics") -> "HomeStatistics":
         names = self.numbers.keys() | other.numbers.keys()
@@ -75,8 +79,21 @@ def home_statistics(file: WalkModelFile) -> HomeStatistics:
     prints = file.footprints
     rows = np.split(prints.local_xy.astype(float), np.flatnonzero(np.diff(prints.row)) + 1)
     walker = walker_statistics(file.model.free, [xy * (TICK_S / file.model.dt_s) for xy in rows])
-    numbers = {n: np.array([1.0, x, x * x]) for n, x in raw_by_name(file.model.steps).items()}
+    numbers = {n: np.array([1.0, x, x * x]) for n, x in _numbers(file).items()}
     return HomeStatistics(walker, numbers=numbers)
+
+
+def _numbers(file: WalkModelFile) -> dict[str, float]:
+    """Raw numbers that homes share a prior over: steps, setting off, pauses, ends, stays, rhythm of the day."""
+    model = file.model
+    rows = joined(file.footprints, None, model.dt_s, file.time_zone)
+    found = raw_by_name(model.steps)
+    found |= {f"ramp{i}": math.log(x) for i, x in enumerate(model.ramp.tolist())}
+    found |= {f"steady{i}": math.log(x) for i, x in enumerate(model.steady.tolist())}
+    found |= dict(zip(HAZARDS, map(logit, base_hazards(rows, model.stand_m, {}).tolist()), strict=True))
+    stays = stays_s(rows, np.zeros(len(rows), dtype=np.int64), 1, WalkModelConfig().group_m)[0]
+    found |= {"stays": math.log(float(np.mean(stays)))} if stays else {}
+    return found | {name: float(file.metrics[name]) for name in RHYTHM if name in file.metrics}
 
 
 def population_prior(total: HomeStatistics, base: FreeWalkerPrior | None = None) -> FreeWalkerPrior:

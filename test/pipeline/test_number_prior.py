@@ -1,4 +1,4 @@
-"""The prior over the numbers of the step density: sums over homes, few of which say little."""
+"""The prior over numbers that homes share: sums over homes, few of which say little."""
 
 import numpy as np
 import pytest
@@ -32,3 +32,11 @@ def test_a_home_gives_every_number_of_its_model() -> None:
     assert found.numbers["pace_var"] == pytest.approx(
         [1.0, *np.log(model_file().model.steps.pace_var) ** np.array([1, 2])]
     )
+
+
+def test_a_home_gives_how_people_set_off_pause_end_and_stay() -> None:
+    found = home_statistics(model_file()).numbers
+    assert {"ramp0", "steady0", "pauses", "goes_on", "ends", "ends_standing"} <= found.keys()
+    per_step = 1.0 / (1.0 + np.exp(-found["ends"][1]))
+    rows = np.bincount(model_file().footprints.row)
+    assert per_step == pytest.approx(len(rows) / (rows - 1).sum(), rel=0.5)  # a walk ends once

@@ -14,6 +14,7 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
+from svfm_ros.forecasting.fit.usual_numbers import HAZARDS, Population, prior_counts
 from svfm_ros.forecasting.fit.walk_steps import Moves, WalkRows
 from svfm_ros.forecasting.floor_grid import FloorGrid
 
@@ -159,11 +160,12 @@ def standing_scale(rows: WalkRows, stand_m: float) -> float:
     return float(np.clip(np.median(stood) / 1.287, _LEAST_STILL_M, 0.02)) if len(stood) >= _FEW_STOOD else _STILL_M
 
 
-def base_hazards(rows: WalkRows, stand_m: float) -> Array:
+def base_hazards(rows: WalkRows, stand_m: float, population: Population) -> Array:
     """Probabilities per step (4,) over all walks; never zero, never one."""
     _, event, risk = hazard_events(rows, np.ones(len(rows), dtype=bool), stand_m)
-    prior = np.array([0.01, 0.3, 0.05, 0.1])
-    return np.asarray(((event & risk).sum(0) + 2.0 * prior) / (risk.sum(0) + 2.0))
+    usual = zip(HAZARDS, (0.01, 0.3, 0.05, 0.1), strict=True)
+    before = np.array([prior_counts(population, name, share, 2.0) for name, share in usual])
+    return np.asarray(((event & risk).sum(0) + before[:, 0]) / (risk.sum(0) + before[:, 1]))
 
 
 def hazards_off_the_way(rows: WalkRows, stand_m: float, base: Array) -> Array:

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from svfm_ros.forecasting.fit.grouping import group_points
 from svfm_ros.forecasting.fit.hour_shares import HourPosterior, counts_by_hour, fit_hours
+from svfm_ros.forecasting.fit.usual_numbers import Population
 from svfm_ros.forecasting.habits import CELLS, DAY_KINDS, Habits, is_weekend
 
 __all__ = ["FittedHabits", "HabitWalks", "NextPlace", "fit_habits", "fit_next_place"]
@@ -94,21 +95,26 @@ def fit_habits(
     apart_m: float,
     near_m: float,
     home: Habits | None = None,
+    population: Population | None = None,
 ) -> FittedHabits:
     """Habits of walks from ``starts`` (N, 2), of which field k ends at ``ends_xy[k]``; ``free`` (N,) followed no field.
 
     The origins are found here, those of ``walks`` are not looked at. With a ``home``, they are the home's, and so is
-    what is expected at each of them.
+    what is expected at each of them. ``population`` is the rhythm of the day in other homes, see ``fit_hours``.
     """
     origin, origin_xy = _origins(starts, apart_m, home)
     own = np.linalg.norm(origin_xy[:, None] - ends_xy, axis=-1) < apart_m  # (C, K), fields that end where they begin
     expected = None if home is None else np.ascontiguousarray(home.shares.transpose(1, 2, 0, 3))
-    found = fit_next_place(replace(walks, origin=origin), own, expected)
+    found = fit_next_place(replace(walks, origin=origin), own, expected, population=population)
     return FittedHabits(_tables(replace(walks, origin=origin), origin_xy, free, found, near_m), found)
 
 
 def fit_next_place(
-    walks: HabitWalks, own: NDArray[np.bool_], expected: Array | None = None, cells: int = CELLS
+    walks: HabitWalks,
+    own: NDArray[np.bool_],
+    expected: Array | None = None,
+    cells: int = CELLS,
+    population: Population | None = None,
 ) -> NextPlace:
     """Where people go next; ``own`` (C, K) are destinations that are the origin itself.
 
@@ -126,7 +132,7 @@ def fit_next_place(
     weight = alive * kept
     apart: tuple[HourPosterior, ...] = ()
     if differs > _HARDLY:
-        apart = tuple(_by_hour(walks, weight * (weekend == bool(kind)), expected[kind]) for kind in _KINDS)
+        apart = tuple(_by_hour(walks, weight * (weekend == bool(kind)), expected[kind], population) for kind in _KINDS)
     return NextPlace(
         change_probability=differs * split_up.probability + (1.0 - differs) * alike.probability,
         change_day=split_up.day if differs > 0.5 else alike.day,
@@ -134,7 +140,7 @@ def fit_next_place(
         forget_per_day=forget,
         weight=weight,
         expected=expected,
-        same=_by_hour(walks, weight, expected.mean(0)),
+        same=_by_hour(walks, weight, expected.mean(0), population),
         apart=apart,
     )
 
@@ -168,9 +174,10 @@ def _expected(walks: HabitWalks, own: NDArray[np.bool_], block: Ints, cells: int
     return np.tile(each / each.sum(1, keepdims=True), (DAY_KINDS, cells, 1, 1))
 
 
-def _by_hour(walks: HabitWalks, weight: Array, expected: Array) -> HourPosterior:
+def _by_hour(walks: HabitWalks, weight: Array, expected: Array, population: Population | None = None) -> HourPosterior:
     cells, origins, _ = expected.shape
-    return fit_hours(counts_by_hour(walks.hour, walks.origin, walks.choice * weight[:, None], origins, cells), expected)
+    counts = counts_by_hour(walks.hour, walks.origin, walks.choice * weight[:, None], origins, cells)
+    return fit_hours(counts, expected, population)
 
 
 def _tables(walks: HabitWalks, origin_xy: Array, free: Array, found: NextPlace, near_m: float) -> Habits:

@@ -20,6 +20,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from svfm_ros.compiled import kernel
 from svfm_ros.errors import DataError
+from svfm_ros.forecasting.fit.usual_numbers import RHYTHM, Population
 from svfm_ros.forecasting.habits import CELLS
 
 if TYPE_CHECKING:
@@ -65,10 +66,15 @@ class HourPosterior:
 
     counts: Array  # (cells, O, K)
     base: Array  # (cells, O, K), what is expected
-    concentrations: Array  # (G,)
+    raw: Array  # (G, 2), logarithms of the rate of changes and of the concentration
     weights: Array  # (G,), posterior of each pair of rate and concentration
     cuts: "tuple[_Cut, ...]"  # (G,)
     mean: Array  # (O, cells, K)
+
+    @property
+    def rhythm(self) -> dict[str, float]:
+        """Posterior means of the numbers that homes share a prior over."""
+        return dict(zip(RHYTHM, (self.weights @ self.raw).tolist(), strict=True))
 
     def draw(self, rng: np.random.Generator) -> Array:
         """Habits from the posterior (O, cells, K)."""
@@ -77,14 +83,17 @@ class HourPosterior:
         out = np.empty((origins, cells, fields))
         for first, length in _draw_pieces(self.cuts[g], rng):
             where = (first + np.arange(length)) % cells
-            alpha = self.concentrations[g] * self.base[where].mean(0)
+            alpha = math.exp(self.raw[g, 1]) * self.base[where].mean(0)
             gamma = rng.standard_gamma(self.counts[where].sum(0) + alpha) + 1e-300
             out[:, where] = (gamma / gamma.sum(1, keepdims=True))[:, None]
         return out
 
 
-def fit_hours(counts: Array, base: Array) -> HourPosterior:
-    """The posterior of habits from counts (cells, O, K) and what is expected (cells, O, K), whose shares count."""
+def fit_hours(counts: Array, base: Array, population: Population | None = None) -> HourPosterior:
+    """The posterior of habits from counts (cells, O, K) and what is expected (cells, O, K), whose shares count.
+
+    ``population`` says how often habits change in a day, and how far they are from what is expected, in other homes.
+    """
     if base.shape != counts.shape:
         raise DataError(f"expected a base of the shape of the counts {counts.shape}, got {base.shape}")
     base = base / base.sum(-1, keepdims=True)
@@ -93,7 +102,8 @@ def fit_hours(counts: Array, base: Array) -> HourPosterior:
     grid = [(rate, strength) for strength in _CONCENTRATIONS for rate in _CHANGES]
     evidence = {strength: _evidence(pieces, strength * around, strength) for strength in _CONCENTRATIONS}
     cuts = tuple(_cut(evidence[strength], rate / len(counts)) for rate, strength in grid)
-    log_z = np.array([cut.log_z for cut in cuts])
+    raw = np.log(np.array(grid))  # (G, 2), in the order of RHYTHM
+    log_z = np.array([cut.log_z for cut in cuts]) + _log_prior(raw, population or {})
     weight = np.exp(log_z - log_z.max())
     weight /= weight.sum()
     total = pieces.sum(-1, keepdims=True)
@@ -103,8 +113,17 @@ def fit_hours(counts: Array, base: Array) -> HourPosterior:
         each: Array = np.asarray(sum(weight[g] * _piece_weights(cuts[g]) for g in mine))
         mean += _mean(each, (pieces + strength * around) / (total + strength))
     mean /= mean.sum(-1, keepdims=True)
-    strengths = np.array([s for _, s in grid])
-    return HourPosterior(counts, base, strengths, weight, cuts, np.ascontiguousarray(mean.transpose(1, 0, 2)))
+    return HourPosterior(counts, base, raw, weight, cuts, np.ascontiguousarray(mean.transpose(1, 0, 2)))
+
+
+def _log_prior(raw: Array, population: Population) -> Array:
+    """Log probability (G,) of each pair of numbers (G, 2) in a population, up to a constant."""
+    total = np.zeros(len(raw))
+    for column, name in enumerate(RHYTHM):
+        if name in population:
+            mean, precision = population[name]
+            total -= 0.5 * precision * (raw[:, column] - mean) ** 2
+    return total
 
 
 def _pieces(counts: Array) -> Array:

@@ -5,7 +5,7 @@ and coming back, from the whole forward algorithm.
 """
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
 from typing import Any
 
@@ -129,7 +129,8 @@ def fit_steps(
 
     first = np.concatenate([raw_numbers(_FIRST), np.linspace(-1.3, -0.2, len(ramp))])
     own = len(first) - len(ramp)
-    first, weight = _with_population(first, population or {}, len(moves.along))
+    names = (*NUMBER_NAMES, *(f"steady{i}" for i in range(len(ramp))))
+    first, weight = _with_population(first, names, population or {}, len(moves.along))
     arrays: tuple[NDArray[Any], ...]
     arrays = (moves.along, moves.across, moves.expected_m, moves.support, moves.spread_along, moves.spread_across)
     arrays += (moves.offset, moves.position_var, moves.log_free, moves.stood, moves.begin, ramp)
@@ -145,10 +146,12 @@ def fit_steps(
     return step_numbers(best.x[:own]), np.exp(np.minimum(best.x[own:], 0.3))
 
 
-def _with_population(first: Array, population: Mapping[str, Array], moves: int) -> tuple[Array, Array]:
+def _with_population(
+    first: Array, names: Sequence[str], population: Mapping[str, Array], moves: int
+) -> tuple[Array, Array]:
     """Where each raw number starts, and the weight of the prior around it in nats per move."""
     first, weight = first.copy(), np.full(len(first), _PRIOR)
-    for i, name in enumerate(NUMBER_NAMES):
+    for i, name in enumerate(names):
         if name in population:
             first[i], precision = population[name]
             weight[i] = 0.5 * precision / max(moves, 1)

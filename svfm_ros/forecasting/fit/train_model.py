@@ -6,8 +6,9 @@
 3. Fit all tables once more, from all walks, and the habits on top of them.
 """
 
+import math
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -36,7 +37,8 @@ from svfm_ros.forecasting.fit.number_fit import (
     parting_rate,
     total_log_density,
 )
-from svfm_ros.forecasting.fit.walk_steps import Moves, WalkRows, first_shares, overlapping_moves
+from svfm_ros.forecasting.fit.usual_numbers import Population, shrunk_log, shrunk_median
+from svfm_ros.forecasting.fit.walk_steps import Moves, WalkRows, first_shares, overlapping_moves, stays_s
 from svfm_ros.forecasting.floor_grid import FloorGrid
 from svfm_ros.forecasting.forward import field_log_densities, still_log_densities, taken_up
 from svfm_ros.forecasting.free_walker import FREE_ANY, FREE_COLUMNS, TICK_S, FreeWalker, free_log_densities
@@ -88,11 +90,11 @@ def train_model(
     config: WalkModelConfig | None = None,
     train: WalkTrainConfig | None = None,
     progress: Callable[[int, int], None] | None = None,
-    population: Mapping[str, Array] | None = None,
+    population: Population | None = None,
 ) -> TrainedModel:
     """Fit a model; ``fit_free(tracks, seed)`` gives the free walker adapted to those tracks (T, 2).
 
-    ``population`` is the prior over the numbers of the step density, see ``fit_steps``.
+    ``population`` is the prior over numbers that homes share, see ``fit_steps`` and ``usual_numbers.py``.
     """
     config, train = config or WalkModelConfig(), train or WalkTrainConfig()
     began = time.monotonic()
@@ -105,11 +107,12 @@ def train_model(
     for f in range(folds):
         velocity.append(_velocities(task, task.fold != f if folds > 1 else np.ones(len(rows), dtype=bool)))
         tell(f + 1, total)
-    ramp, residuals = _residuals(task, velocity)
+    population = population or {}
+    ramp, residuals = _residuals(task, velocity, population)
     spreads = [
         _spreads(task, residuals, task.fold != f if folds > 1 else np.ones(len(rows), dtype=bool)) for f in range(folds)
     ]
-    base, still_m = base_hazards(rows, config.stand_m), standing_scale(rows, config.stand_m)
+    base, still_m = base_hazards(rows, config.stand_m, population), standing_scale(rows, config.stand_m)
     off = hazards_off_the_way(rows, config.stand_m, base)
     free_walkers = _free_halves(task, fit_free, train.seed)
     free_moves = _free_moves(task, free_walkers)
@@ -139,7 +142,7 @@ def train_model(
     tables = _tables(task, _velocities(task, everyone), _spreads(task, residuals, everyone), everyone, off)
     person = np.unique(rows.resident, return_inverse=True)[1].reshape(-1)
     walked = HabitWalks(np.zeros_like(person), rows.hour, rows.day, np.eye(task.fields)[task.group], person)
-    habits = fit_habits(rows.starts, walked, free, task.ends, config.group_m, config.near_m)
+    habits = fit_habits(rows.starts, walked, free, task.ends, config.group_m, config.near_m, None, population)
     model = WalkModel(
         dt_s=rows.dt_s,
         origin=rows.origin,
@@ -154,7 +157,7 @@ def train_model(
         switches=switches,
         habits=habits.habits,
         free=fit_free(_tracks(rows), train.seed),
-        set_off=_set_off(task),
+        set_off=_set_off(task, population),
     )
     tell(total, total)
     return TrainedModel(model, habits, nll, free, task.group, time.monotonic() - began)
@@ -225,7 +228,7 @@ def _relative(task: _Task, n: int, table: Array) -> _Relative:
     )
 
 
-def _residuals(task: _Task, velocity: list[list[Array]]) -> tuple[Array, _Residuals]:
+def _residuals(task: _Task, velocity: list[list[Array]], population: Population) -> tuple[Array, _Residuals]:
     """How fast people set off (R,), and the left-out residuals."""
     skip = task.config.ramp_steps
     first: list[list[float]] = [[] for _ in range(skip)]
@@ -241,7 +244,7 @@ def _residuals(task: _Task, velocity: list[list[Array]]) -> tuple[Array, _Residu
         xy.append(task.rows.xy[n][:-1][moving])
         squares.append(np.clip(np.column_stack([y, z]), -_CLIPPED, _CLIPPED) ** 2)
         row.append(np.full(int(moving.sum()), n))
-    ramp = np.array([np.clip(np.median(r), 0.05, 1.2) if r else 1.0 for r in first])
+    ramp = np.array([shrunk_median(r, population, f"ramp{i}") for i, r in enumerate(first)]).clip(0.05, 1.2)
     return ramp, _Residuals(np.concatenate(xy), np.concatenate(squares), np.concatenate(row))
 
 
@@ -366,22 +369,11 @@ def _left_out(
     return LeftOutWalk(log_move, log_still, *free, hazards, stood, gate[1:], gate[0], bool(rows.ended[n]))
 
 
-def _set_off(task: _Task) -> Array:
+def _set_off(task: _Task, population: Population) -> Array:
     """Probability per step (K,) that someone who arrived sets off again, from the time until their next walk."""
-    rows = task.rows
-    stays: list[list[float]] = [[] for _ in range(task.fields)]
-    order = np.argsort(rows.start_ns, kind="stable")
-    last: dict[str, int] = {}
-    for n in order:
-        before = last.get(rows.resident[n])
-        if before is not None and rows.ended[before]:
-            stay_s = (rows.start_ns[n] - rows.end_ns[before]) * 1e-9
-            near = np.linalg.norm(rows.xy[n][0] - rows.xy[before][-1]) < task.config.group_m
-            if 0.0 < stay_s < 86400.0 and near:
-                stays[task.group[before]].append(stay_s)
-        last[rows.resident[n]] = int(n)
-    everyone = [s for each in stays for s in each]
-    if not everyone:
+    stays = stays_s(task.rows, task.group, task.fields, task.config.group_m)
+    log_mean = shrunk_log([s for each in stays for s in each], population, "stays")
+    if log_mean is None:
         return np.full(task.fields, _LEAST_SET_OFF)
-    mean = float(np.mean(everyone))
-    return np.array([rows.dt_s * (len(s) + 1.0) / (sum(s) + mean) for s in stays]).clip(_LEAST_SET_OFF, 0.5)
+    usual = math.exp(log_mean)
+    return np.array([task.rows.dt_s * (len(s) + 1.0) / (sum(s) + usual) for s in stays]).clip(_LEAST_SET_OFF, 0.5)

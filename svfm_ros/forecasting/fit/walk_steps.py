@@ -20,6 +20,7 @@ __all__ = [
     "first_shares",
     "joined",
     "overlapping_moves",
+    "stays_s",
     "walk_rows",
 ]
 
@@ -219,3 +220,18 @@ def overlapping_moves(rows: WalkRows, ramp: Array, stand_m: float) -> Moves:
     use = length >= stand_m
     velocity = move / (rows.dt_s * np.concatenate(share_of)[:, None])
     return Moves(xy[use], velocity[use], length[use] / _PHASES, row[use])
+
+
+def stays_s(rows: WalkRows, group: NDArray[np.int64], groups: int, near_m: float) -> list[list[float]]:
+    """Seconds between the end of a resident's walk and their next one from there, by the group of the end."""
+    stays: list[list[float]] = [[] for _ in range(groups)]
+    last: dict[str, int] = {}
+    for n in np.argsort(rows.start_ns, kind="stable").tolist():
+        before = last.get(rows.resident[n])
+        if before is not None and rows.ended[before]:
+            stay_s = (rows.start_ns[n] - rows.end_ns[before]) * 1e-9
+            near = np.linalg.norm(rows.xy[n][0] - rows.xy[before][-1]) < near_m
+            if 0.0 < stay_s < 86400.0 and near:
+                stays[group[before]].append(stay_s)
+        last[rows.resident[n]] = n
+    return stays
