@@ -24,8 +24,9 @@ Array = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
 _DRAWS = 200
-_CELLS = {60: 24, 140: 48}  # pieces of the day below so many walks, which say little about when habits change
-_MOST_CELLS = 96
+_CELLS = {60: 24, 140: 48, 400: 96}  # pieces of the day below so many walks, which say little about when habits change
+_MOST_CELLS = 192  # with fewer, walks around a change are counted to the wrong habits, and the index is too high
+_MOST_PLACES = 12  # with more, pieces of the day are no finer than 96: memory grows with the square of both
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +75,7 @@ def entropy_draws(walks: NextWalks, draws: int = _DRAWS, seed: int = 0, cells: i
     own = np.eye(count, dtype=np.bool_)
     own[-1, -1] = False  # elsewhere is not one place: people do walk from there to there
     person = np.zeros(len(origin), dtype=np.int64)
-    cells = cells or next((n for walks_below, n in _CELLS.items() if len(origin) < walks_below), _MOST_CELLS)
+    cells = cells or _cells_for(len(origin), count)
     found = fit_next_place(HabitWalks(origin, walks.hour, walks.day, np.eye(count)[end], person), own, cells=cells)
     kind, cell = is_weekend(walks.day).astype(np.int64), np.floor(walks.hour * (cells / 24.0)).astype(np.int64) % cells
     rng = np.random.default_rng(seed)
@@ -84,3 +85,9 @@ def entropy_draws(walks: NextWalks, draws: int = _DRAWS, seed: int = 0, cells: i
         entropy = -(shares * np.log(np.maximum(shares, 1e-300))).sum(-1)
         each[n] = entropy[origin, kind, cell]
     return EntropyDraws(each)
+
+
+def _cells_for(walks: int, places: int) -> int:
+    """So many pieces of the day may have habits of their own."""
+    most = _MOST_CELLS if places <= _MOST_PLACES else max(_CELLS.values())
+    return next((n for walks_below, n in _CELLS.items() if walks < walks_below), most)

@@ -44,6 +44,17 @@ def test_the_interval_holds_the_true_entropy_about_as_often_as_it_says() -> None
     assert 0.75 <= held / 40 <= 1.0
 
 
+def test_many_walks_tell_the_hours_of_a_change_apart() -> None:
+    """Someone strict has another destination from 12:07:30 and 17:07:30 on: nothing is open, all entropy is error."""
+    rng = np.random.default_rng(2)
+    hour = rng.uniform(7.0, 23.0, 700)
+    end = np.searchsorted([12.125, 17.125], hour)
+    asked = NextWalks(np.zeros(700, dtype=int), end, hour, np.sort(rng.integers(28, size=700)), 3)
+    fine, _, _ = entropy_draws(asked).interval()
+    coarse, _, _ = entropy_draws(asked, cells=96).interval()
+    assert fine < 0.8 * coarse
+
+
 def test_bad_input_is_refused() -> None:
     nothing = np.zeros(0, dtype=int)
     with pytest.raises(DataError, match="got none"):

@@ -31,7 +31,7 @@ __all__ = ["HourPosterior", "counts_by_hour", "fit_hours"]
 Array = NDArray[np.float64]
 
 _CHANGES = (1.0, 3.0, 8.0)  # a day, on average
-_CONCENTRATIONS = (0.5, 1.0, 2.0, 4.0, 8.0, 16.0)  # how many walks the expected shares count for in each piece
+_CONCENTRATIONS = (0.5, 1.0, 2.0, 4.0, 8.0, 16.0, 64.0)  # how many walks the expected shares count for in each piece
 
 
 def counts_by_hour(

@@ -149,14 +149,25 @@ def _move_variance(windows: WalkWindows, row: int) -> Array:
 
 
 def are_passers_by(windows: WalkWindows) -> bool:
-    """Whether many walks are under way at the same time: tracks of several people, not walks of a resident."""
-    ids, walk = np.unique(np.asarray(windows.walk_ids), return_inverse=True)
+    """Whether many walks of one name are under way at the same time: tracks of several people, not of a resident.
+
+    Residents of one home may walk at the same time. Where most names have one walk alone, they are no residents.
+    """
+    ids, first, walk = np.unique(np.asarray(windows.walk_ids), return_index=True, return_inverse=True)
     starts, ends = np.full(len(ids), np.iinfo(np.int64).max), np.full(len(ids), np.iinfo(np.int64).min)
     np.minimum.at(starts, walk, windows.start_ns)
     np.maximum.at(ends, walk, windows.start_ns + np.round((windows.lengths - 1) * windows.dt_s * 1e9).astype(np.int64))
+    names, person = np.unique(np.asarray(windows.residents)[first], return_inverse=True)
+    person = person.reshape(-1) if 2 * len(names) <= len(ids) else np.zeros(len(ids), dtype=np.int64)
+    at_once = sum(_begun_before_the_last_ended(starts[person == p], ends[person == p]) for p in np.unique(person))
+    return at_once > _AT_ONCE * (len(ids) - 1)
+
+
+def _begun_before_the_last_ended(starts: NDArray[np.int64], ends: NDArray[np.int64]) -> int:
+    """How many walks (n,) began while another was under way."""
     order = np.argsort(starts, kind="stable")
     until = np.maximum.accumulate(ends[order])
-    return len(ids) > 1 and bool((starts[order][1:] < until[:-1]).mean() > _AT_ONCE)
+    return int(np.count_nonzero(starts[order][1:] < until[:-1]))
 
 
 def comes_to_rest(xy: Array) -> bool:

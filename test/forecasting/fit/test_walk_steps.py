@@ -1,5 +1,7 @@
 """Where walks end: a resident's with their last row, passers-by only where they slow down."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from two_destinations import MONDAY_NS, walks
@@ -34,6 +36,14 @@ def test_tracks_at_the_same_time_are_of_passers_by() -> None:
     assert are_passers_by(windows)
     assert walk_rows(windows).ended.tolist() == [False, True] * 5
     assert walk_rows(windows, passers_by=False).ended.all()
+
+
+def test_residents_who_walk_at_the_same_time_are_no_passers_by() -> None:
+    two = [replace(track(i, 10.0 * (i // 2), [1.2] * 10), resident=("ada", "ben")[i % 2]) for i in range(10)]
+    assert not are_passers_by(make_windows(two))
+    assert walk_rows(make_windows(two)).ended.all()
+    named = [replace(walk, resident=f"pedestrian {i}") for i, walk in enumerate(crowd())]
+    assert are_passers_by(make_windows(named))
 
 
 @pytest.mark.parametrize(("last_m", "rests"), [(0.4, False), (0.3, False), (0.2, True), (0.0, True)])
