@@ -35,6 +35,15 @@ def distance(a: dict[str, float], b: dict[str, float]) -> float:
     return 0.5 * sum(abs(a[n] - b[n]) for n in a)
 
 
+def test_the_ways_through_the_house_are_found_where_none_are_given(
+    home: House, home_ways: RouteBook, person: Resident
+) -> None:
+    given, found = (simulate_resident(home, person, walks=2, book=book) for book in (home_ways, None))
+    for a, b in zip(given, found, strict=True):
+        assert (a.origin, a.destination) == (b.origin, b.destination)
+        np.testing.assert_array_equal(a.walk.poses, b.walk.poses)
+
+
 def test_shares_are_probabilities(person: Resident) -> None:
     for origin in person.places:
         for hour in (3.0, 8.0, 15.0, 20.0):

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from rooms import drawing
 from scipy import stats
 
-from svfm_ros.clock import hours_of_day
+from svfm_ros.clock import NS_PER_S, hours_of_day, parse_local_time
 from svfm_ros.config.sim_config import HabitConfig, WalkerConfig
 from svfm_ros.errors import DataError
 from svfm_ros.sim.house import House, contains, distance_to_segments
@@ -25,6 +25,7 @@ from svfm_ros.sim.walker import (
     simulate_habit,
     simulate_protocol,
     simulate_tour,
+    span_of_days,
 )
 from svfm_ros.types import Walk
 
@@ -304,3 +305,9 @@ def test_the_body_sways_once_with_each_pair_of_steps() -> None:
     frequency_hz = np.fft.rfftfreq(len(seconds), 1.0 / config.rate_hz)[strength.argmax()]
     assert frequency_hz == pytest.approx(0.9, abs=0.05)
     assert np.abs(poses[:, 1]).max() == pytest.approx(0.05, rel=0.05)
+
+
+def test_days_begin_at_the_hour_asked_for() -> None:
+    begin, end = span_of_days(HabitConfig(), 0.5, 9.25)
+    assert begin == parse_local_time("2026-11-02T09:15", "Europe/London")
+    assert end - begin == 12 * 3600 * NS_PER_S

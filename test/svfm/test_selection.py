@@ -44,8 +44,8 @@ def test_flat_evidence_and_no_switching_leave_a_belief_alone():
 
 def test_a_component_is_chosen_by_its_share():
     p = torch.tensor([[0.2, 0.5, 0.3]])
-    u = torch.tensor([0.0, 0.19, 0.2, 0.69, 0.71, 1.0 - 2**-24])
-    assert choose(p.expand(6, 3), u).tolist() == [0, 0, 1, 1, 2, 2]
+    u = torch.tensor([0.0, 0.19, 0.2, 0.69, 0.71, 1.0 - 2**-24, 1.0])
+    assert choose(p.expand(7, 3), u).tolist() == [0, 0, 1, 1, 2, 2, 2]
     assert choose(torch.tensor([[0.0, 1.0, 0.0]]), torch.tensor([0.0])).tolist() == [1]
 
 

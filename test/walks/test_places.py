@@ -94,6 +94,13 @@ def test_new_places_take_neither_a_number_nor_a_colour_that_is_in_use() -> None:
     assert colour_of(0) not in [p.colour for p in places.places[1:]]
 
 
+def test_a_known_place_takes_ends_within_its_radius_and_half_the_reach() -> None:
+    known = Places((Place("couch", 0.0, 0.0, 0.5, colour_of(0)),))
+    ends, stamps = np.tile([[1.4, 0.0]], (5, 1)), np.arange(5)
+    assert len(find_places(ends, stamps, known, PlacesConfig(reach_m=2.0))) == 1  # up to 0.5 + 1.0 m
+    assert len(find_places(ends, stamps, known, PlacesConfig(reach_m=0.5))) == 2  # up to 0.5 + 0.25 m
+
+
 def test_min_share_and_min_visits_are_minded() -> None:
     ends = np.concatenate([np.repeat(SPOTS[:1], 97, axis=0), np.repeat(SPOTS[1:2], 3, axis=0)])
     stamps = np.arange(100)
