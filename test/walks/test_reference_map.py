@@ -34,3 +34,10 @@ def test_floor_between_the_path_and_the_walls_is_free_and_what_lies_behind_them_
     assert house.classes(np.array(list(wanted))).tolist() == list(wanted.values())
     starts, ends = np.array([[2.0, 0.0], [2.0, 0.0]]), np.array([[2.0, 1.6], [2.0, 1.0]])
     assert house.crossed(starts, ends).tolist() == [True, False]  # a line may end in the wall that it saw
+
+
+def test_a_line_of_sight_is_free_wherever_the_origin_lies_on_it() -> None:
+    wall = np.column_stack([np.full(5, 1.0), np.linspace(-0.1, 0.1, 5)])
+    path = np.array([[-1.0, 0.0, 0.0], [-0.99, 0.0, 0.0]])
+    house = ReferenceMap.from_walk(Walk("w", "ann", np.array([0, 10**9]), path, wall))
+    assert house.classes(np.column_stack([np.arange(-0.8, 0.8, 0.05), np.full(32, 0.01)])).tolist() == [FREE] * 32

@@ -1,7 +1,11 @@
-"""What is freed is given back: arrays that come and go between others leave nothing behind."""
+"""Freed memory goes back to the system, and a process ends with its parent."""
 
+import os
+import signal
 import subprocess
 import sys
+
+from svfm_ros.pipeline.live.process_control import PARENT_VARIABLE
 
 PROGRAM = """
 import sys
@@ -31,4 +35,30 @@ def left_mb(given_back: str) -> int:
 
 def test_holes_between_small_arrays_are_given_back() -> None:
     assert left_mb("yes") < 20
-    assert left_mb("no") > 60  # what happens otherwise; if not, this file has had its day
+    assert left_mb("no") > 60  # otherwise return_freed_memory is needed no more
+
+
+_WAITS = """
+import signal, time
+from svfm_ros.pipeline.live.process_control import end_with_parent
+signal.signal(signal.SIGHUP, signal.SIG_DFL)  # under nohup a process is meant to outlive its parent
+end_with_parent()
+print("ready", flush=True)
+time.sleep(600)
+"""
+
+
+def test_a_process_ends_with_the_one_it_was_told_to_end_with() -> None:
+    with subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE) as named:
+        environment = {**os.environ, PARENT_VARIABLE: str(named.pid)}
+        ours = subprocess.Popen([sys.executable, "-c", _WAITS], env=environment, stdout=subprocess.PIPE, text=True)
+        with ours:
+            assert ours.stdout is not None
+            assert ours.stdout.readline() == "ready\n"
+            assert ours.poll() is None
+            named.kill()
+            named.wait()
+            try:
+                assert ours.wait(120.0) == -signal.SIGTERM
+            finally:
+                ours.kill()
