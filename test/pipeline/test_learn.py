@@ -116,19 +116,6 @@ def test_two_walks_suffice() -> None:
         learn([])
 
 
-def test_how_soon_people_set_off_again_is_learnt_from_how_long_they_stayed() -> None:
-    there = [walk_along("kitchen", 0, 2 * n) for n in range(8)]
-    back = [
-        replace(w, walk_id=f"back {n}", stamps_ns=w.stamps_ns + 300 * 10**9, poses=w.poses[::-1].copy())
-        for n, w in enumerate(there)
-    ]
-    model = learn([walk for pair in zip(there, back, strict=True) for walk in pair]).file.model
-    in_the_kitchen_s, at_the_start_s = 300.0 - 5.0, 1200.0 - 305.0  # a walk takes about 5 s
-    usual_s = (8 * in_the_kitchen_s + 7 * at_the_start_s) / 15  # counts for one more stay
-    expected = [0.4 * 8 / (7 * at_the_start_s + usual_s), 0.4 * 9 / (8 * in_the_kitchen_s + usual_s)]
-    assert sorted(model.set_off) == pytest.approx(expected, rel=0.02)
-
-
 def test_walks_of_someone_who_only_stands_get_one_sentence() -> None:
     still = [replace(w, poses=np.tile(w.poses[:1], (len(w.poses), 1))) for w in walks(4)]
     with pytest.raises(DataError, match="moves") as error:
