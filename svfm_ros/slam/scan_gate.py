@@ -25,6 +25,7 @@ _SAME_RAD, _SAME_SWEEP_S, _SAME_RANGE = 0.1, 0.1, 1.5  # changes of angles, dura
 _NEW_SHAPE_SCANS = 5  # so many in a row with another shape are accepted
 _ANY_SHAPE_SCANS = 20  # with so many more scans that differ than scans that do not, the sensor has no fixed shape
 _BREAK_S = 10.0  # after a longer pause or step of the clock the sensor may be elsewhere
+_SPARSE_S, _SPARSE_BREAK_S = 1.0, 60.0  # with a longer period a scan came with every move: who rests sends none
 _BACK_S = 1.0  # and after a longer step back: a recording may have begun again
 _DEFAULT_PERIOD_S = 1.0  # while no stamp has told the period: as between scans of logs that were thinned
 _COARSE_SCANS = 3  # after so many scans with one stamp, the next advance belongs to all of them
@@ -86,7 +87,8 @@ class ScanGate:
         if measured_s > 0.0 and repeats >= _COARSE_SCANS:
             return self._coarse_interval(measured_s / (repeats + 1), usual_s)
         self._suspect = max(0, self._suspect - 1)
-        self.stepped = measured_s < -_BACK_S or measured_s > max(_BREAK_S, _SUSPECT_PERIODS * usual_s)
+        break_s = _BREAK_S if usual_s < _SPARSE_S else _SPARSE_BREAK_S
+        self.stepped = measured_s < -_BACK_S or measured_s > max(break_s, _SUSPECT_PERIODS * usual_s)
         if measured_s > 0.0 and not (self._suspect and measured_s > _SUSPECT_PERIODS * usual_s):
             self._periods_s.append(measured_s)
             return stamp_ns - self._last_ns, ""

@@ -9,7 +9,16 @@ from svfm_ros.config.slam_config import SlamConfig
 from svfm_ros.slam.body.sweep_turn import Undistort, match_turning
 from svfm_ros.slam.matching.local_map import LocalMap
 from svfm_ros.slam.matching.pose_covariance import covariance_of, inverse_of, worst_variances
-from svfm_ros.slam.matching.scan_matcher import Guess, match_scan, match_thoroughly, refine, wall_share, with_ambiguity
+from svfm_ros.slam.matching.scan_matcher import (
+    Guess,
+    fused,
+    match_any,
+    match_scan,
+    match_thoroughly,
+    refine,
+    wall_share,
+    with_ambiguity,
+)
 from svfm_ros.slam.motion_model import VelocityModel
 from svfm_ros.slam.preprocess import Cloud, undistorted
 from svfm_ros.types import MatchResult, MotionHint, Pose2
@@ -25,6 +34,8 @@ _NEAR_WALLS = 0.7  # share of points near walls that a scan with few inliers nee
 _FOUND_AGAIN = 0.75  # share of inliers needed after a loss
 _UNMOVED = 0.6  # and after a break of the recording, to go on where it ended
 _CERTAIN_M = 0.15  # and largest standard deviation after either; along a bare corridor it is larger
+_WIDE_M = 1.5  # half size of a window that may hold several poses that match
+_LOOK_M, _LOOK_WIDE_M = 1.0, 2.0  # radius around a pose in which others that score alike count; in thinned recordings
 _STEP_M, _WIDEST_M = 0.4, 3.0  # least and greatest half size of the wider window
 _AMBIGUOUS_M = 0.3  # with a larger standard deviation the pose is the mean of all that match about as well
 _START_SPREAD = np.array([0.01, 0.01, 0.002])
@@ -61,11 +72,11 @@ class Tracker:
 
         ``undistort`` gives the cloud for another twist, for scans that a fast turn may have distorted.
         """
-        guess = self.motion.guess(T_map_previous, gap_s, hint)
-        match = self._match(cloud, target, guess, T_map_previous, gap_s)
+        guesses = self.motion.guesses(T_map_previous, gap_s, hint)
+        match, guess = self._match(cloud, target, guesses, T_map_previous, gap_s)
         if hint is not None and match.inlier_ratio < _DOUBTFUL:  # perhaps the hint is wrong
             unaided = self.motion.guess(T_map_previous, gap_s, None)
-            other = self._match(cloud, target, unaided, T_map_previous, gap_s)
+            other, _ = self._match(cloud, target, [unaided], T_map_previous, gap_s)
             if other.inlier_ratio > match.inlier_ratio + _BETTER:
                 guess, match = unaided, other
         if cloud.times_s[-1] > 0.0:  # undistort by the measured motion instead of the predicted one
@@ -75,7 +86,10 @@ class Tracker:
         if undistort is not None and cloud.times_s[-1] > 0.0 and not cloud.is_turn_measured:
             cloud, match = self._turning(cloud, match, target, T_map_previous, gap_s, undistort)
         near_walls = 1.0 if match.inlier_ratio >= _FOUND_AGAIN else wall_share(cloud, target, match.T_target_source)
-        match = with_ambiguity(match, cloud, target, guess, mean_beyond_m=_AMBIGUOUS_M)
+        look_m = _LOOK_WIDE_M if guess.is_step or guess.spread_m >= guess.reach_m else _LOOK_M
+        match = with_ambiguity(match, cloud, target, guess, look_m, _AMBIGUOUS_M)
+        if (spread_m := self.motion.inertia_m(gap_s)) is not None:
+            match = fused(match, self.motion.guess(T_map_previous, gap_s, None).T_map_scan, spread_m)
         return TrackedScan(cloud, match, near_walls)
 
     def _turning(
@@ -127,17 +141,24 @@ class Tracker:
         self.motion.forget()
         self.covariance = np.diag(_START_SPREAD**2)
 
-    def _match(self, cloud: Cloud, target: LocalMap, guess: Guess, T_map_previous: Pose2, gap_s: float) -> MatchResult:
-        match = match_scan(cloud, target, guess)
+    def _match(
+        self, cloud: Cloud, target: LocalMap, guesses: list[Guess], T_map_previous: Pose2, gap_s: float
+    ) -> tuple[MatchResult, Guess]:
+        """The match, and the guess that it belongs to."""
+        guess = guesses[0]
+        if len(guesses) > 1 or guess.reach_m > _WIDE_M:  # poses along a corridor are told apart only by refining them
+            match, guess = match_any(cloud, target, guesses)
+        else:
+            match = match_scan(cloud, target, guess)
         if match.inlier_ratio >= _DOUBTFUL:
-            return match
+            return match, guess
         # A wide window always holds some match: its size is bounded by the distance that can be covered in the time.
         most_m = min(_STEP_M + 2.0 * self._config.max_speed_m_s * gap_s, _WIDEST_M)
         for window in (guess, guess.widened(T_map_previous, most_m)):
             again = match_thoroughly(cloud, target, window)
             if again.inlier_ratio > max(match.inlier_ratio + _BETTER, _needed(guess, again)):
-                return again
-        return match
+                return again, guess
+        return match, guess
 
 
 def _needed(guess: Guess, match: MatchResult) -> float:

@@ -10,11 +10,11 @@ from svfm_ros.slam.keyframes import Keyframes
 from svfm_ros.slam.matching.correlative import Window, search, search_blocks, search_sectors, thinned
 from svfm_ros.slam.matching.local_map import LocalMap, build_local_map
 from svfm_ros.slam.matching.pose_covariance import covariance_of
-from svfm_ros.slam.matching.scan_matcher import Guess, match_scan, with_ambiguity
+from svfm_ros.slam.matching.scan_matcher import Guess, fused, match_scan, with_ambiguity
 from svfm_ros.slam.preprocess import Cloud, cloud_from_scan
 from svfm_ros.slam.slam import Slam
 from svfm_ros.slam.trajectory_metrics import absolute_error
-from svfm_ros.types import Pose2
+from svfm_ros.types import MatchResult, Pose2
 
 CONFIG = SlamConfig()
 
@@ -129,3 +129,12 @@ def test_a_search_by_blocks_finds_what_searches_of_each_part_find(flat: LocalMap
     assert {s.score for s in sectors} <= {b.score for b in every}
     near = search_sectors(flat.pyramid, points, window, 4, margin=0.1)
     assert near == [s for s in sectors if s.score > best.score - 0.1]
+
+
+def test_a_match_is_drawn_to_the_predicted_position_along_the_direction_that_it_does_not_tell() -> None:
+    along_x = np.diag([1.0, 1e6, 1e6])  # standard deviations of 1 m along x, 1 mm across
+    match = MatchResult(Pose2(2.0, 3.0, 0.1), True, 5, 0.9, 0.01, along_x)
+    found = fused(match, Pose2(1.0, 2.0, 0.5), 0.1).T_target_source
+    assert found.x == pytest.approx(2.0 - 1.0 / (1.0 + 0.1**2))
+    assert found.y == pytest.approx(3.0, abs=1e-3)
+    assert found.theta == 0.1

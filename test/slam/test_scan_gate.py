@@ -176,6 +176,16 @@ def test_a_thinned_log_without_usable_stamps_is_tracked(stamp_every_s: float) ->
     assert absolute_error(slam.trajectory().poses, WAY[::8]).worst_m < 0.05
 
 
+@pytest.mark.parametrize(("period_s", "pause_s", "is_break"), [(0.1, 30, True), (3.0, 30, False), (3.0, 90, True)])
+def test_a_pause_between_scans_of_a_thinned_log_is_a_rest(period_s: float, pause_s: float, is_break: bool) -> None:
+    """It has a scan with every move: who rests for half a minute sends none, and is where he was."""
+    gate = ScanGate(Counter())
+    for k in range(20):
+        gate.passed(replace(SCANS[0], stamp_ns=round(1e9 * period_s * k)))
+    gate.passed(replace(SCANS[0], stamp_ns=round(1e9 * (period_s * 19 + pause_s))))
+    assert gate.stepped == is_break
+
+
 def test_stamps_in_whole_seconds_give_the_mean_interval() -> None:
     gate, elapsed_ns = ScanGate(Counter()), []
     for k in range(41):

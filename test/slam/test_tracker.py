@@ -1,17 +1,23 @@
 """Following a sensor from scan to scan: how far it is looked for depends on how long nothing was seen."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from flats import FLAT, polygon, scan_at
 
+from svfm_ros.config.sim_config import HouseholdConfig, SimConfig
 from svfm_ros.config.slam_config import SlamConfig
+from svfm_ros.sim.house import load_house
+from svfm_ros.sim.sim_recording import Recorder
+from svfm_ros.sim.walker import simulate_protocol
 from svfm_ros.slam.keyframes import Keyframes
 from svfm_ros.slam.matching.local_map import LocalMap, build_local_map
 from svfm_ros.slam.preprocess import Cloud, cloud_from_scan
 from svfm_ros.slam.slam import Slam
 from svfm_ros.slam.tracker import Tracker
 from svfm_ros.slam.trajectory_metrics import absolute_error
-from svfm_ros.types import Pose2
+from svfm_ros.types import Pose2, Scan
 
 CONFIG = SlamConfig()
 BEFORE, AFTER = Pose2(2.0, 3.2, 0.1), Pose2(3.9, 3.2, 0.2)  # 1.9 m on, without a word in between
@@ -68,3 +74,67 @@ def test_the_map_changes_with_new_keyframes_only() -> None:
     scans = [scan_at(FLAT, np.array([x, 1.2, 0.0]), (i + 1) * 10**8) for i, x in enumerate(xs)]  # 0.1 s apart
     changed = [slam.add_scan(scan).map_changed for scan in scans]
     assert changed == [True, False, False, False, True, False]
+
+
+CROWD = HouseholdConfig(people=3, pets=1, stay_s=3.0, doors=True, furniture_m=0.3, clutter=3, windows=4, mirrors=2)
+DAY_NS = 86400 * 10**9
+
+
+@pytest.mark.parametrize("day", [2, 6])
+def test_people_who_walk_along_do_not_hold_the_map_back(day: int) -> None:
+    """Their backs keep their distance, as if the wearer stood still: the velocity before says otherwise."""
+    config, house = SimConfig(household=CROWD), load_house("home")
+    labelled = simulate_protocol(house, config.walker, 0, 2, habits=config.habits)[day - 1]
+    later = replace(labelled, walk=replace(labelled.walk, stamps_ns=labelled.walk.stamps_ns + day * DAY_NS))
+    recorder = Recorder(house, config)
+    recording = recorder.all_in_one([later], day)
+    slam = Slam()
+    for scan in recorder.scans(recording):
+        slam.add_scan(scan)
+    slam.finish()
+    found = slam.trajectory()
+    truth = recording.motion.poses_at((found.stamps_ns - recording.motion.start_ns) / 1e9)
+    assert absolute_error(found.poses, truth).rmse_m < 0.06
+
+
+def large_hall_log() -> tuple[list[Scan], np.ndarray]:
+    """A walk round a ring of corridors with a niche every few metres: a scan every 2.5 m or 0.6 rad."""
+    rng = np.random.default_rng(5)
+    walls = [polygon((0, 0), (24, 0), (24, 16), (0, 16)), polygon((2, 2), (22, 2), (22, 14), (2, 14))]
+    for x in (3.2, 4.9, 8.3, 10.4, 14.6, 17.1, 19.0):
+        for y in (0.0, 16.0):
+            width, depth = rng.uniform(0.4, 1.0), rng.uniform(0.2, 0.5)
+            inner = abs(y - depth)
+            shift = float(rng.uniform(-0.8, 0.8))
+            walls.append(
+                polygon((x + shift, y), (x + shift + width, y), (x + shift + width, inner), (x + shift, inner))
+            )
+    for y in (3.7, 6.1, 9.9, 12.2):
+        for x in (0.0, 24.0):
+            width, inner, shift = rng.uniform(0.4, 1.0), abs(x - rng.uniform(0.2, 0.5)), float(rng.uniform(-0.8, 0.8))
+            walls.append(
+                polygon((x, y + shift), (inner, y + shift), (inner, y + shift + width), (x, y + shift + width))
+            )
+    corners = np.array([(1.0, 1.0), (23.0, 1.0), (23.0, 15.0), (1.0, 15.0)])
+    way: list[tuple[float, float, float]] = []
+    for k in range(6):  # one and a half rounds
+        a, b, heading = corners[k % 4], corners[(k + 1) % 4], np.pi / 2 * k
+        steps = np.arange(0.0, np.hypot(*(b - a)), 2.5)
+        way += [(*(a + (b - a) * t / np.hypot(*(b - a))), heading) for t in steps]
+        way += [(*b, heading), (*b, heading + 0.6), (*b, heading + 1.2)]
+    poses = np.array(way)
+    scans = [
+        scan_at(np.concatenate(walls), p, 10**9 * (1 + 5 * k), beams=360, noise_m=0.01) for k, p in enumerate(poses)
+    ]
+    return scans, poses
+
+
+def test_corridors_are_mapped_in_steps_of_two_and_a_half_metres() -> None:
+    scans, truth = large_hall_log()
+    slam = Slam()
+    for scan in scans:
+        slam.add_scan(scan)
+    slam.finish()
+    found = slam.trajectory()
+    assert len(found) == len(scans)
+    assert absolute_error(found.poses, truth).worst_m < 0.3

@@ -5,6 +5,7 @@ squares), which averages the noise of single scans. Along a bare corridor the in
 the motion prior.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -22,6 +23,8 @@ __all__ = [
     "Guess",
     "blocked_share",
     "coarse_search",
+    "fused",
+    "match_any",
     "match_scan",
     "match_thoroughly",
     "refine",
@@ -54,6 +57,7 @@ class Guess:
     turn_rad: float
     spread_m: float  # standard deviation
     spread_rad: float
+    is_step: bool = False  # as those before, in a thinned recording
 
     def widened(self, T_map_scan: Pose2, most_m: float) -> "Guess":
         """A window about twice as large around another pose, at most ``most_m``, without a motion prior."""
@@ -79,28 +83,38 @@ def match_scan(cloud: Cloud, target: LocalMap, guess: Guess) -> MatchResult:
     Alternatives, such as a corridor seen the other way round, are ranked by the coarse score with its prior, the share
     of inliers, and the share of beams that would cross a wall.
     """
-    return _best(cloud, target, coarse_search(cloud, target, guess))
+    return _best(cloud, target, coarse_search(cloud, target, guess))[0]
 
 
 def match_thoroughly(cloud: Cloud, target: LocalMap, guess: Guess) -> MatchResult:
     """The same, refining the best candidate of every part of the window: finds poses that score low at first."""
-    points, sectors = thinned(cloud.points, _COARSE_POINTS), max(1, round(guess.turn_rad / _SECTOR_RAD))
-    margin = 2.0 * _SCORE_MARGIN
-    fits = search_blocks(target.pyramid, points, guess.window(), sectors, _MIN_SCORE, margin, _MAX_REFINED)
-    return _best(cloud, target, fits or [Fit(guess.T_map_scan, 0.0)])
+    return match_any(cloud, target, [guess])[0]
 
 
-def _best(cloud: Cloud, target: LocalMap, fits: list[Fit]) -> MatchResult:
+def match_any(cloud: Cloud, target: LocalMap, guesses: Sequence[Guess]) -> tuple[MatchResult, Guess]:
+    """The best match in the windows of several guesses, searched thoroughly, and the guess it belongs to."""
+    points, margin = thinned(cloud.points, _COARSE_POINTS), 2.0 * _SCORE_MARGIN
+    found: list[tuple[Fit, Guess]] = []
+    for guess in guesses:
+        sectors = max(1, round(guess.turn_rad / _SECTOR_RAD))
+        fits = search_blocks(target.pyramid, points, guess.window(), sectors, _MIN_SCORE, margin, _MAX_REFINED)
+        found += [(fit, guess) for fit in fits or [Fit(guess.T_map_scan, 0.0)]]
+    match, k = _best(cloud, target, [fit for fit, _ in found])
+    return match, found[k][1]
+
+
+def _best(cloud: Cloud, target: LocalMap, fits: list[Fit]) -> tuple[MatchResult, int]:
+    """The best match after refinement, and which of the candidates it came from."""
     matches = [refine(cloud, target, fit.T_target_source) for fit in fits]
     if len(fits) == 1:
-        return matches[0]
+        return matches[0], 0
     totals = np.array(
         [
             f.score + m.inlier_ratio - blocked_share(cloud, target, m.T_target_source)
             for f, m in zip(fits, matches, strict=True)
         ]
     )
-    return _with_alternatives(matches, totals)
+    return _with_alternatives(matches, totals), int(np.argmax(totals))
 
 
 def _with_alternatives(matches: list[MatchResult], totals: Array) -> MatchResult:
@@ -141,7 +155,8 @@ def with_ambiguity(
     Where their standard deviation exceeds ``mean_beyond_m``, as along a bare corridor, their mean is the pose: the best
     of poses that score alike is chosen by noise.
     """
-    window = replace(guess.window(), reach_m=min(guess.reach_m, look_m))
+    most = np.inf if guess.is_step else _MOST_PENALTY  # without a limit all that is far off would add up
+    window = replace(guess.window(), reach_m=min(guess.reach_m, look_m), most_penalty=most)
     points = thinned(cloud.points, _COARSE_POINTS)
     covariance = covariance_of(match.information)
     best = match.T_target_source
@@ -150,6 +165,18 @@ def with_ambiguity(
         best = Pose2(best.x + float(mean[0]), best.y + float(mean[1]), best.theta)
     covariance[:2, :2] += alike
     return replace(match, T_target_source=best, information=inverse_of(covariance))
+
+
+def fused(match: MatchResult, predicted: Pose2, spread_m: float) -> MatchResult:
+    """The match, its position drawn to a predicted one with this standard deviation where the match is less certain.
+
+    The covariance stays that of the match.
+    """
+    information = match.information[:2, :2]
+    pose = match.T_target_source
+    off = np.array([predicted.x - pose.x, predicted.y - pose.y])
+    dx, dy = np.linalg.solve(spread_m**2 * information + np.eye(2), off).tolist()
+    return replace(match, T_target_source=Pose2(pose.x + dx, pose.y + dy, pose.theta))
 
 
 def refine(cloud: Cloud, target: LocalMap, start: Pose2) -> MatchResult:
