@@ -84,7 +84,7 @@ def run(args: argparse.Namespace) -> int:
     address = page_address(WebNodeConfig().host, port, "")
     print(f"watch it: {address}", file=sys.stderr if args.json else sys.stdout, flush=True)
     page = {"web_node": {"port": port, "recorder.dwell_time_s": _DWELL_S}}
-    with graph_listener() as listener, node_processes(args.out, page), contextlib.ExitStack() as nodes:
+    with graph_listener() as listener, contextlib.ExitStack() as nodes, node_processes(args.out, page):
         open_in_browser(address)
         walks = _story(listener, args, nodes)
         shown = _pick(listener, walks)

@@ -17,6 +17,7 @@ from svfm_ros.figures.forecast_figure import forecast_figure
 from svfm_ros.figures.front_pictures import HomeModel
 from svfm_ros.figures.home_example import targets
 from svfm_ros.figures.house_figure import draw_house
+from svfm_ros.figures.map_figure import UNKNOWN_GREY
 from svfm_ros.sim.walker import simulate_protocol
 from svfm_ros.types import Forecast, OccupancyGrid, Places, Pose2, Walk
 from svfm_ros.wording import percent, readable
@@ -140,6 +141,8 @@ def write_forecast_film(
 
     All is drawn turned by ``-turn``, the angle of the walls in radians, so that the house stands upright.
     """
+    from matplotlib.patches import Rectangle
+
     T_page_map = Pose2(0.0, 0.0, -turn)
     grid = replace(grid, T_map_grid=T_page_map @ grid.T_map_grid)
     places = Places(
@@ -156,6 +159,7 @@ def write_forecast_film(
         axes.plot(*T_page_map.apply(moment.walked).T, color=_WALKED, linewidth=2.5, solid_capstyle="round", zorder=5)
         axes.set(xlim=(x0, x1), ylim=(y0, y1))
         axes.set_axis_off()
+        axes.add_patch(Rectangle((x0, y0), x1 - x0, y1 - y0, color=str(UNKNOWN_GREY), zorder=-1))
         figure.set_size_inches(_FILM_IN * (x1 - x0) / (y1 - y0), _FILM_IN + _FILM_TITLE_IN)
         figure.set_dpi(_FILM_DPI)
         frames.append(_image(figure))

@@ -16,11 +16,11 @@ from svfm_ros.atomic_files import make_folder, write_whole
 from svfm_ros.slam.offline import DrawnLoop
 from svfm_ros.types import OccupancyGrid
 
-__all__ = ["draw_map", "save_picture", "show_grid"]
+__all__ = ["UNKNOWN_GREY", "draw_map", "save_picture", "show_grid"]
 
 Array = NDArray[np.float64]
 
-_UNKNOWN_GREY = 0.8
+UNKNOWN_GREY = 0.8
 _LONGEST_SIDE_IN = 11.0
 _SHORTEST_SIDE_IN = 4.0
 _PATH, _START, _END = "#1f6fd0", "#2e8b57", "#d03030"
@@ -57,7 +57,7 @@ def save_picture(figure: Figure, path: Path, **options: Any) -> None:
 
 def show_grid(axes: Any, grid: OccupancyGrid) -> None:
     """Draw a grid on matplotlib axes, in metres; dark is occupied, white is free, grey is unknown."""
-    grey = np.where(np.isnan(grid.prob), _UNKNOWN_GREY, 1.0 - np.nan_to_num(grid.prob))
+    grey = np.where(np.isnan(grid.prob), UNKNOWN_GREY, 1.0 - np.nan_to_num(grid.prob))
     height, width = (n * grid.resolution_m for n in grid.prob.shape)
     image = axes.imshow(grey, cmap="gray", vmin=0.0, vmax=1.0, origin="lower", extent=(0, width, 0, height), zorder=1)
     at = grid.T_map_grid

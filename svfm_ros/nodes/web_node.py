@@ -62,7 +62,8 @@ _NEWS_S = 0.5
 _SILENT_S = 3.5  # nodes publish their diagnostics once a second
 _DENSITY_S = 0.5
 _TREND_STEP_S = 1.0  # of the data
-_MOST_SCANS = 8  # that wait for their pose
+_MOST_SCANS = 200  # that wait for their pose
+_SCAN_S = 1.0  # of the data; then a scan is no longer drawn beside later poses
 _MOST_BEAMS = 360
 _LONGEST_GAP_S = 0.5  # between poses that tell how the sensor moves
 _MOST_WALKS = 100
@@ -93,6 +94,7 @@ class WebNode(ConfiguredNode[WebNodeConfig]):
         self._walking_since_ns = 0
         self._last_pose_s = -math.inf  # monotonic
         self._last_sensor = 0, Pose2()  # stamp and pose in the map
+        self._scan_ns = 0  # stamp of the scan that is drawn
         self._next_density_s = 0.0
         self._asked = CallLimit(_MOST_ASKED)
         self._forecaster = self.create_client(SetParameters, "forecast_node/set_parameters")
@@ -168,7 +170,10 @@ class WebNode(ConfiguredNode[WebNodeConfig]):
         self._last_sensor = stamp_ns, sensor
         raw = self._scans.pop(stamp_ns, None)
         if raw is not None:
+            self._scan_ns = stamp_ns
             self._state.put("s", lambda: scan_bytes(raw, sensor, before, (stamp_ns - before_ns) / NS_PER_S))
+        elif abs(stamp_ns - self._scan_ns) > _SCAN_S * NS_PER_S:
+            self._state.put("s", bytes)
 
     def _walker_bytes(self, stamp_ns: int, pose: Pose2) -> bytes:
         """Pose and local hour as 32 bit floats, then the walk so far."""
