@@ -26,7 +26,7 @@ _AT_ONCE = (
 )
 _PAPER = (246, 247, 249)  # background of the report page
 _LARGEST = (1200, 1200)  # pixels of any other picture
-_SCREEN, _SHARE, _CUT = (1260, 3560), 0.6, 0.518  # pixels of the page, size of the picture, height of its first part
+_SCREEN, _SHARE, _CUT = (1260, 3790), 0.6, 0.4935  # pixels of the page, size of the picture, height of its first part
 _WINDOW, _WINDOW_SHARE = (1400, 900), 0.72  # the same of the live page
 _ON_THE_WAY = (
     "now.news?.caption.startsWith('Next morning') && now.soFar?.length > 24 && now.forecast?.known && now.paths"
