@@ -23,7 +23,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from sqlite_powercut import SETTLED, power_cut
 
-from svfm_ros.errors import DataError
+from svfm_ros.errors import DataError, StoreUnavailableError
 from svfm_ros.types import Alignment, MatchResult, Pose2, Walk
 from svfm_ros.walks.store_database import StoreDatabase
 from svfm_ros.walks.walk_csv import read_walks_csv
@@ -394,6 +394,21 @@ def test_a_walk_that_comes_in_again_replaces_a_damaged_one_and_keeps_its_alignme
     opened = damaged_by(store, "UPDATE tracks SET poses = x'00'")
     assert opened.add(replace(walk, walk_id="again"))  # also under another id
     assert_holds(store.path, [replace(walk, walk_id="again")])
+
+
+@pytest.mark.parametrize(
+    ("code", "said"),
+    [
+        (sqlite3.SQLITE_FULL, "cannot write in the store .*: the disk is full"),
+        (sqlite3.SQLITE_BUSY, "another program has held it for 60 s"),
+        (sqlite3.SQLITE_READONLY, "cannot write in the store .*: reason"),
+    ],
+)
+def test_a_store_that_cannot_be_written_to_now_says_why(store: WalkStore, code: int, said: str) -> None:
+    error = sqlite3.OperationalError("reason")
+    error.sqlite_errorcode = code
+    with pytest.raises(StoreUnavailableError, match=said), store._database.writing():
+        raise error
 
 
 def test_one_bad_row_does_not_block_the_store(store: WalkStore) -> None:
