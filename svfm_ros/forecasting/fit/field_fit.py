@@ -10,6 +10,7 @@ processor time for a held-out density of -4.02 to -4.07 nats per step, and +0.9 
 """
 
 import math
+from itertools import pairwise
 
 import numpy as np
 from numpy.typing import NDArray
@@ -45,6 +46,7 @@ _HAZARD_WIDTHS_M = (0.6, 0.3, 0.15)  # people stop and end within a few decimetr
 _HAZARD_SHRINK = 0.3  # moves
 _OFF_THE_WAY = 0.1  # share of the usual probability of ending a walk where nobody walked
 _STILL_M, _LEAST_STILL_M, _FEW_STOOD = 0.015, 0.003, 10
+_STAY_M = 0.5  # people who stood twice within this distance stayed there
 _LEAST_HAZARD, _MOST_HAZARD = 1e-4, 0.95
 
 
@@ -187,6 +189,8 @@ def hazard_events(
     for n in np.flatnonzero(use):
         xy = rows.xy[n]
         stood = np.hypot(*np.diff(xy, axis=0).T) < stand_m
+        if rows.passers_by:
+            stood = _stays(xy, stood)
         stood[0] = False  # who sets off moves, however little
         last = np.arange(len(stood)) == len(stood) - 1
         over = last & rows.ended[n]
@@ -200,6 +204,18 @@ def hazard_events(
         events.append(event)
         risks.append(risk)
     return np.concatenate(places), np.concatenate(events), np.concatenate(risks)
+
+
+def _stays(xy: Array, stood: NDArray[np.bool_]) -> NDArray[np.bool_]:
+    """Which moves (I,) of a track (I + 1, 2) belong to a stay: all between two stands at about the same position.
+
+    People who are tracked from above seem to move while they stand.
+    """
+    found, index = stood.copy(), np.flatnonzero(stood)
+    for before, after in pairwise(index):
+        if np.hypot(*(xy[after] - xy[before + 1])) < _STAY_M:
+            found[before:after] = True
+    return found
 
 
 def _coarse_to_fine(

@@ -1,9 +1,11 @@
 """A known field is found again; without walks a field leads straight to its destination."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
-from svfm_ros.forecasting.fit.field_fit import fit_field, fit_hazards, pool_fields
+from svfm_ros.forecasting.fit.field_fit import fit_field, fit_hazards, hazard_events, pool_fields
 from svfm_ros.forecasting.fit.walk_steps import Moves, WalkRows, first_shares, overlapping_moves
 from svfm_ros.forecasting.floor_grid import FloorGrid
 
@@ -107,3 +109,13 @@ def test_hazards_are_where_it_happened() -> None:
     assert stop[1:].max() < 0.02
     assert end[2] > 0.4
     assert end[:2].max() < 0.02
+
+
+def test_noise_of_people_who_stand_in_a_scene_is_no_going_on() -> None:
+    """Two seconds at one position with a jump of 8 cm in between, then away: one stop and one going on."""
+    stay = np.array([[1.0, 0.0], [1.01, 0.0], [1.02, 0.0], [1.1, 0.0], [1.02, 0.0], [1.03, 0.0]])
+    xy = np.concatenate([[[0.0, 0.0], [0.5, 0.0]], stay, [[1.5, 0.0], [2.0, 0.0], [2.5, 0.0]]])
+    rows = rows_of(xy, 1)
+    for scene, changes in ((False, 2), (True, 1)):
+        _, event, risk = hazard_events(replace(rows, passers_by=scene), np.ones(1, dtype=bool), 0.06)
+        assert (event & risk)[:, :2].sum(0).tolist() == [changes, changes]
