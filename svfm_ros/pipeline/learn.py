@@ -40,6 +40,7 @@ CHANGE_IS_SURE = 0.95
 _LEAST_WALKS = 2
 _SCORED_SHARE = 0.2  # of the walks, where a model was learnt from all of them and has to be scored
 _FASTEST_MPS = 10.0  # median speed beyond which positions are not in metres
+_WIDEST_M = 1000.0  # walks farther apart are not of one house or scene
 _OWN_STEPS = 300  # of training a free walker from a home's own walks
 _FEW_WALKS = 2  # below, the free walker is the population's: too few moves to adapt it
 
@@ -130,7 +131,7 @@ def change_date(metrics: Mapping[str, Any]) -> date | None:
 
 
 def _check_moves(rows: WalkRows, stand_m: float) -> None:
-    """Refuse walks without a move, and positions that cannot be metres."""
+    """Refuse walks without a move, positions that cannot be metres, and walks that cannot be in one frame."""
     length_m = np.concatenate([np.hypot(*np.diff(xy, axis=0).T) for xy in rows.xy])
     moves = length_m[length_m >= stand_m]
     if not len(moves):
@@ -138,6 +139,9 @@ def _check_moves(rows: WalkRows, stand_m: float) -> None:
     speed_mps = float(np.median(moves)) / rows.dt_s
     if speed_mps > _FASTEST_MPS:
         raise DataError(f"expected positions in metres and times in seconds, got walks at {speed_mps:.0f} m/s")
+    widest_m = float(np.ptp(np.concatenate(rows.xy), axis=0).max())
+    if widest_m > _WIDEST_M:
+        raise DataError(f"expected walks of one house in one frame, got positions {widest_m / 1000.0:.1f} km apart")
 
 
 def _free_walker(prior: FreeWalkerPrior, strength: float, tracks: list[Any], seed: int) -> FreeWalker:

@@ -129,6 +129,12 @@ def test_millimetres_get_one_sentence() -> None:
     assert "\n" not in str(error.value)
 
 
+def test_walks_kilometres_apart_get_one_sentence() -> None:
+    with pytest.raises(DataError, match=r"one frame, got positions 2\.\d km apart") as error:
+        learn([*walks(4), *walks(2, seed=1, shift=np.array([2000.0, 0.0]))])
+    assert "\n" not in str(error.value)
+
+
 def test_an_hour_without_walks_is_unknown() -> None:
     forecaster = Forecaster(model_file(), PLACES)
     known = forecaster.forecast((0.0, 0.0), MONDAY_NS, samples=100)
