@@ -17,7 +17,7 @@ from svfm_ros.forecasting.forward import (
     taken_up,
 )
 from svfm_ros.forecasting.free_walker import FREE_COLUMNS, MEMORY, TICK_S, free_log_densities
-from svfm_ros.forecasting.sampler import MOVING, STANDING, Walkers
+from svfm_ros.forecasting.sampler import MOVING, STANDING, Walkers, draw_evenly
 from svfm_ros.forecasting.walk_model import WalkModel
 from svfm_ros.types import Walk
 
@@ -51,7 +51,7 @@ class Posterior:
     def draw(self, xy: Array, rng: np.random.Generator) -> Walkers:
         """Walkers at positions (S, 2) with what is hidden drawn from the posterior."""
         rows, k = len(xy), len(self.filters)
-        index = rng.choice(len(self.state), size=rows, p=self.state / self.state.sum())
+        index = draw_evenly(self.state, rows, rng)
         component = np.where(index > k, index - k, index) % (k + 1)
         return Walkers(
             np.array(xy),

@@ -26,6 +26,7 @@ __all__ = [
     "STANDING",
     "SampledWalks",
     "Walkers",
+    "draw_evenly",
     "fresh_walkers",
     "sample_walks",
 ]
@@ -70,10 +71,20 @@ class SampledWalks:
         return SampledWalks(self.xy[rows], self.component[rows], self.ended[rows], self.end_xy[rows])
 
 
+def draw_evenly(probabilities: Array, rows: int, rng: np.random.Generator) -> NDArray[np.int64]:
+    """Indices (rows,) in random order, drawn so that each comes as often as its probability says, give or take one.
+
+    With 200 paths drawn one by one, the share of a place whose probability is a quarter is 3 % off.
+    """
+    reached = np.cumsum(probabilities / probabilities.sum())
+    index = np.searchsorted(reached, (np.arange(rows) + rng.random()) / rows, side="right")
+    return rng.permutation(np.minimum(index, len(reached) - 1))
+
+
 def fresh_walkers(xy: Array, probabilities: Array, rng: np.random.Generator) -> Walkers:
     """Walkers who set off from positions (S, 2) now; what each follows has probabilities (1 + K), free first."""
     rows = len(xy)
-    component = rng.choice(len(probabilities), size=rows, p=probabilities / probabilities.sum())
+    component = draw_evenly(probabilities, rows, rng)
     filters = np.zeros((rows, KEPT))
     zeros = np.zeros(rows, dtype=np.int64)
     return Walkers(

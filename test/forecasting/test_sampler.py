@@ -10,7 +10,7 @@ from svfm_ros.clock import days_of
 from svfm_ros.forecasting.forecaster import Forecaster
 from svfm_ros.forecasting.forward import HAZARDS
 from svfm_ros.forecasting.posterior import filter_walk, on_ticks, start_probabilities, walk_log_density
-from svfm_ros.forecasting.sampler import fresh_walkers, sample_walks
+from svfm_ros.forecasting.sampler import draw_evenly, fresh_walkers, sample_walks
 
 HOUR, DAY = 10.5, int(days_of([MONDAY_NS], "UTC")[0])
 SAMPLES, POINTS, PATHS = 100_000, 10_000, 8_000
@@ -99,6 +99,15 @@ def test_five_sampled_steps_have_the_density_of_the_likelihood(model, seen, chan
         ratio[s] = np.exp(logs[0] - logs[1])
     assert ratio.std() > 0.01  # the two differ
     assert abs(ratio.mean() - 1.0) < 4.0 * ratio.std() / np.sqrt(PATHS)
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_shares_of_few_paths_are_those_of_the_probabilities(seed: int) -> None:
+    p = np.array([0.1, 0.33, 0.0, 0.57])
+    index = draw_evenly(p, 20, np.random.default_rng(seed))
+    assert (np.abs(np.bincount(index, minlength=4) - 20 * p) < 1.0).all()
+    first = np.array([draw_evenly(p, 20, np.random.default_rng(s))[0] for s in range(2000)])
+    assert np.bincount(first, minlength=4) / 2000 == pytest.approx(p, abs=0.04)  # none is drawn first more often
 
 
 @pytest.fixture(scope="module")

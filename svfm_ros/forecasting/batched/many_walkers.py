@@ -144,7 +144,8 @@ class BatchedModel(TensorModel):
         batch, k = len(posterior.state), self.model.components
         here, factor = self.put(xy), self.put(factors)
         spread = self.normal(batch, samples, 2) @ factor.transpose(1, 2)
-        index = draw_index(posterior.state.unsqueeze(1), self.uniform(batch, samples, 1)).reshape(-1)
+        even = (self.order(samples).unsqueeze(0) + self.uniform(batch, 1)) / samples  # compare ``draw_evenly``
+        index = draw_index(posterior.state.unsqueeze(1), even.unsqueeze(-1)).reshape(-1)
         component = torch.where(index > k, index - k, index) % (k + 1)
         owner = torch.arange(batch, device=self.device).repeat_interleave(samples)
         return BatchedWalkers(

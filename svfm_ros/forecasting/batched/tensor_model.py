@@ -192,6 +192,10 @@ class TensorModel:
         """Draws between 0 and 1."""
         return torch.rand(shape, generator=self.generator, device=self.device)
 
+    def order(self, count: int) -> Tensor:
+        """The numbers 0 to ``count`` - 1 in random order."""
+        return self.uniform(count).argsort().to(torch.float32)
+
     def normal(self, *shape: int) -> Tensor:
         """Draws of a standard normal."""
         return torch.randn(shape, generator=self.generator, device=self.device)
