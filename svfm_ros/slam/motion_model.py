@@ -29,6 +29,7 @@ _CERTAIN_STEP_M, _FIRST_STEP_M = 0.2, 0.6  # their largest standard deviation, a
 _STEP_SPREAD_M, _STEP_SPREAD_RAD = 0.3, 0.3  # least standard deviations of a predicted step
 _STEP_SPREAD_SHARE = 0.3  # of its length
 _FARTHEST_M = 3.5  # largest half size of the window around it
+_LONG_STEP_M = 1.5  # shorter steps are found by the mean velocity, and drift less so
 _STEP_SLACK_M, _TURN_WINDOW_RAD = 0.5, 0.7  # added to the window around a step; half the window around a turn
 _WINDOW_SPREADS = 3.0  # half size of the window around a hint, in its standard deviations
 _ACCELERATION_M_S2, _INERTIA_M = 3.0, 0.01  # of a person who walks; error of a velocity, over the time it was measured
@@ -81,6 +82,8 @@ class VelocityModel:
         if ahead is None:  # any step is as likely
             reach_m = min(_SLACK_M + 0.5 * self._config.max_speed_m_s * gap_s, _FARTHEST_M)
             return [Guess(T_map_previous, reach_m, turn_rad, reach_m, spread_rad)]
+        if math.hypot(ahead.T_previous_now.x, ahead.T_previous_now.y) < _LONG_STEP_M:
+            return [self.guess(T_map_previous, gap_s, None)]
         guesses = [ahead.guess(T_map_previous, turn_rad)]
         if turn is not None:
             guesses += [step.guess(T_map_previous, _TURN_WINDOW_RAD) for step in (turn, turn.mirrored())]

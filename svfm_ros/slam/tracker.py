@@ -34,7 +34,6 @@ _NEAR_WALLS = 0.7  # share of points near walls that a scan with few inliers nee
 _FOUND_AGAIN = 0.75  # share of inliers needed after a loss
 _UNMOVED = 0.6  # and after a break of the recording, to go on where it ended
 _CERTAIN_M = 0.15  # and largest standard deviation after either; along a bare corridor it is larger
-_WIDE_M = 1.5  # half size of a window that may hold several poses that match
 _LOOK_M, _LOOK_WIDE_M = 1.0, 2.0  # radius around a pose in which others that score alike count; in thinned recordings
 _STEP_M, _WIDEST_M = 0.4, 3.0  # least and greatest half size of the wider window
 _AMBIGUOUS_M = 0.3  # with a larger standard deviation the pose is the mean of all that match about as well
@@ -86,7 +85,7 @@ class Tracker:
         if undistort is not None and cloud.times_s[-1] > 0.0 and not cloud.is_turn_measured:
             cloud, match = self._turning(cloud, match, target, T_map_previous, gap_s, undistort)
         near_walls = 1.0 if match.inlier_ratio >= _FOUND_AGAIN else wall_share(cloud, target, match.T_target_source)
-        look_m = _LOOK_WIDE_M if guess.is_step or guess.spread_m >= guess.reach_m else _LOOK_M
+        look_m = _LOOK_WIDE_M if _is_of_thinned(guess) else _LOOK_M
         match = with_ambiguity(match, cloud, target, guess, look_m, _AMBIGUOUS_M)
         if (spread_m := self.motion.inertia_m(gap_s)) is not None:
             match = fused(match, self.motion.guess(T_map_previous, gap_s, None).T_map_scan, spread_m)
@@ -146,7 +145,7 @@ class Tracker:
     ) -> tuple[MatchResult, Guess]:
         """The match, and the guess that it belongs to."""
         guess = guesses[0]
-        if len(guesses) > 1 or guess.reach_m > _WIDE_M:  # poses along a corridor are told apart only by refining them
+        if _is_of_thinned(guess):  # poses along a corridor are told apart only by refining them
             match, guess = match_any(cloud, target, guesses)
         else:
             match = match_scan(cloud, target, guess)
@@ -159,6 +158,11 @@ class Tracker:
             if again.inlier_ratio > max(match.inlier_ratio + _BETTER, _needed(guess, again)):
                 return again, guess
         return match, guess
+
+
+def _is_of_thinned(guess: Guess) -> bool:
+    """Whether the guess is a step of a thinned recording, or nothing is known about its steps."""
+    return guess.is_step or guess.spread_m >= guess.reach_m
 
 
 def _needed(guess: Guess, match: MatchResult) -> float:
