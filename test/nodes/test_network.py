@@ -60,6 +60,9 @@ def machines():
             ip("-n", name, "addr", "add", f"10.77.0.{number}/24", "dev", "cable")
             for device in ("lo", "cable"):
                 ip("-n", name, "link", "set", device, "up")
+        for name in names:  # a program that starts earlier leaves the cable out for good
+            while "state UP" not in ip("-n", name, "link", "show", "cable"):
+                time.sleep(0.05)
         yield names
 
 
