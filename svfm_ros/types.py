@@ -306,17 +306,15 @@ class WalkWindows:
     def select(self, rows: ArrayLike) -> "WalkWindows":
         """Some of the rows, by index or by mask ``(N,)``, in the given order."""
         index = np.arange(len(self))[np.asarray(rows)]
-        return WalkWindows(
-            self.xy[index],
-            self.valid[index],
-            self.dt_s,
-            self.start_ns[index],
-            self.start_hour[index],
-            tuple(self.walk_ids[i] for i in index),
-            tuple(self.residents[i] for i in index),
-            self.frame,
-            self.time_zone,
-            None if self.variance is None else self.variance[index],
+        return replace(
+            self,
+            xy=self.xy[index],
+            valid=self.valid[index],
+            start_ns=self.start_ns[index],
+            start_hour=self.start_hour[index],
+            walk_ids=tuple(self.walk_ids[i] for i in index),
+            residents=tuple(self.residents[i] for i in index),
+            variance=None if self.variance is None else self.variance[index],
         )
 
 
@@ -375,9 +373,7 @@ class Places:
         distance = np.linalg.norm(points[..., None, :] - self.centres, axis=-1)  # (..., P)
         reach = np.array([p.radius_m + reach_m for p in self.places])
         distance[~(distance <= reach)] = np.inf  # a NaN position is nowhere
-        nearest = np.argmin(distance, axis=-1)
-        held = np.isfinite(np.take_along_axis(distance, nearest[..., None], axis=-1)[..., 0])
-        return np.where(held, nearest, -1).astype(np.int64)
+        return np.where(np.isfinite(distance.min(axis=-1)), np.argmin(distance, axis=-1), -1).astype(np.int64)
 
 
 @dataclass(frozen=True, slots=True)

@@ -75,8 +75,8 @@ def on_ticks(walk: Walk, dt_s: float) -> tuple[Array, Array]:
     if not np.isfinite(walk.xy).all():
         raise DataError("walk so far: expected finite positions, got NaN or infinity")
     times = walk.times_s
-    ticks = dt_s * np.arange(int(np.floor(times[-1] / dt_s + 1e-6)) + 1)
-    xy = np.stack([np.interp(ticks, times, walk.xy[:, i]) for i in (0, 1)], axis=1)
+    ticks: Array = dt_s * np.arange(np.floor(times[-1] / dt_s + 1e-6) + 1.0, dtype=np.float64)
+    xy = walk.xy_at(ticks)
     if walk.covariance is None:
         return xy, np.zeros(len(xy))
     each = 0.5 * (walk.covariance[:, 0, 0] + walk.covariance[:, 1, 1])
