@@ -50,7 +50,7 @@ _DWELL_S = 3.0  # a walk ends after so much rest
 _INBOX = 5000  # scans; a fast replay must not drop any
 _TRAINING = {"min_walks": 12, "min_new_walks": 24}
 _FRAME_S = 0.33  # of the film
-_FAREWELL_S = 2.0  # until the page shows the last caption, which stays when the nodes have ended
+_LAST_CAPTION_S = 2.0  # until the page shows the last caption, which stays when the nodes have ended
 _STORE = "store"
 
 
@@ -91,7 +91,7 @@ def run(args: argparse.Namespace) -> int:
         made = _write_results(args.out, listener, walks, shown)
         checks = demo_checks(listener.received, walks, shown)
         _caption(listener, f"That was it. The report: {made[0]}. The film: {made[1]}.")
-        time.sleep(_FAREWELL_S)
+        time.sleep(_LAST_CAPTION_S)
     took_s = round(time.monotonic() - began_s, 1)
     payload = {
         "seconds": took_s,
