@@ -3,8 +3,8 @@
 A loop closure can match well and still be false. If the optimised graph changes an odometry step by more than its
 covariance allows, the new loops are dropped and the graph is restored.
 
-Synchronously a run repeats exactly; in a thread the scans are not delayed, because compiled code releases the GIL. When
-jobs pile up, all keyframes are added and only the newest loop query is answered.
+Without a thread, runs are reproducible. With one, the scans are not delayed, because compiled code releases the GIL;
+when several jobs are waiting, all keyframes are added and loops are searched for the newest query only.
 """
 
 import queue
@@ -35,7 +35,7 @@ _MAX_STEP_CHI2 = 4.0  # squared, weighted residual of one odometry step; far bel
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """What the online path adds: the current map, new constraints, finished submaps, perhaps a loop query."""
+    """What scan tracking hands over: the current map, new constraints, finished submaps, perhaps a loop query."""
 
     view: MapView
     odometry: tuple[Constraint, ...] = ()
@@ -122,7 +122,7 @@ class Mapper:
         return None
 
     def _move_piece(self, loop: Constraint, tentative: Sequence[Constraint]) -> None:
-        """Where a loop joins two pieces, or spans an odometry break, and disagrees widely, move what it joins rigidly.
+        """Move one piece rigidly where a loop that joins two pieces, or spans an odometry break, has a large residual.
 
         Gauss-Newton would not converge from such a distance. The piece of the first keyframe, which is fixed, stays.
         """

@@ -1,4 +1,4 @@
-"""Keyframes: clouds, poses, links along the path and across loop closures; and which of them a scan refers to.
+"""Keyframes: clouds, poses, links along the path and across loop closures; and the choice of the reference keyframe.
 
 All clouds share one array, for compiled code. Two keyframes are *near* when a short path along links joins them;
 near keyframes are consistent enough to form one local map, which keyframes at the same position after a long path
@@ -290,8 +290,8 @@ def needs_keyframe(moved: Pose2, match: MatchResult, config: SlamConfig) -> bool
 def familiar_keyframe(keyframes: Keyframes, reference: int, match: MatchResult, config: SlamConfig) -> int | None:
     """The nearest keyframe, if enough keyframes have a similar pose, several times as many where few points match.
 
-    Those of all earlier visits count that a loop closure joins to the reference. The nearest along links alone are
-    those of this visit once a home was crossed often: each visit would add keyframes for ever.
+    Keyframes of all earlier visits count if loop closures join them to the reference. After many visits the nearest
+    along links are all of the current visit; if only these counted, every visit would add keyframes.
     """
     enough = config.familiar_views * (1 if match.inlier_ratio >= _FAMILIAR_RATIO else _MORE_WHERE_CHANGED)
     if not enough:

@@ -23,13 +23,13 @@ _MOST_REACH_M, _MOST_TURN_RAD = 2.0, 1.8  # maximum half size of the search wind
 _MEAN_S, _PAUSE_S = 5.0, 8.0  # time constant of the mean velocity; longer gaps do not update it
 _MAX_SPREAD_M = 0.1  # motions with a larger standard deviation hardly update the mean velocity
 _SPARSE_S = 1.0  # where gaps are longer a step is predicted from the steps before, not from the velocity
-_GAPS = 200  # newest gaps that tell whether a recording is thinned: turns on the spot come quickly there as well
+_GAPS = 200  # newest gaps that decide whether a recording is thinned: many, as gaps are short there too during turns
 _STEPS, _FEWEST_STEPS, _LONG_PERCENT = 30, 3, 80.0  # newest steps that count, fewest, percentile of the long ones
 _CERTAIN_STEP_M, _FIRST_STEP_M = 0.2, 0.6  # their largest standard deviation, and that of the first
 _STEP_SPREAD_M, _STEP_SPREAD_RAD = 0.3, 0.3  # least standard deviations of a predicted step
 _STEP_SPREAD_SHARE = 0.3  # of its length
 _FARTHEST_M = 3.5  # largest half size of the window around it
-_LONG_STEP_M = 1.5  # shorter steps are found by the mean velocity, and drift less so
+_LONG_STEP_M = 1.5  # shorter steps are predicted from the mean velocity, which drifts less there
 _STEP_SLACK_M, _TURN_WINDOW_RAD = 0.5, 0.7  # added to the window around a step; half the window around a turn
 _WINDOW_SPREADS = 3.0  # half size of the window around a hint, in its standard deviations
 _ACCELERATION_M_S2, _INERTIA_M = 3.0, 0.01  # of a person who walks; error of a velocity, over the time it was measured
@@ -71,9 +71,9 @@ class VelocityModel:
         return np.diag(np.array([spread_m, spread_m, spread_rad]) ** 2)
 
     def guesses(self, T_map_previous: Pose2, gap_s: float, hint: MotionHint | None) -> list[Guess]:
-        """One guess; in a thinned recording a step ahead and a turn to either side, as those before.
+        """One guess; in a thinned recording three: a typical step ahead, and a typical turn to either side.
 
-        Thinned recordings have a scan after every so many metres or degrees: how long that took says little.
+        Thinned recordings have a scan after a certain distance or turn: the time between scans tells little there.
         """
         if gap_s <= _SPARSE_S or self._is_dense() or hint is not None:
             return [self.guess(T_map_previous, gap_s, hint)]
@@ -133,7 +133,7 @@ class VelocityModel:
 
 @dataclass(frozen=True, slots=True)
 class _TypicalStep:
-    """A step as those before, with standard deviations; ``farthest_m`` is the largest distance of one from it."""
+    """Median of the steps of one kind, standard deviations, and the largest distance of a step from the median."""
 
     T_previous_now: Pose2
     spread_m: float
@@ -146,7 +146,7 @@ class _TypicalStep:
         return replace(self, T_previous_now=Pose2(step.x, -step.y, -step.theta))
 
     def guess(self, T_map_previous: Pose2, turn_rad: float) -> Guess:
-        """The pose that it leads to; the window holds all steps that were seen, and standing still."""
+        """The pose after this step; the window covers all steps of its kind so far, and no motion."""
         step = self.T_previous_now
         reach_m = min(max(math.hypot(step.x, step.y), self.farthest_m) + _STEP_SLACK_M, _FARTHEST_M)
         return Guess(T_map_previous @ step, reach_m, turn_rad, self.spread_m, self.spread_rad, is_step=True)

@@ -25,9 +25,9 @@ __all__ = ["MapRaster", "echoes"]
 Array = NDArray[np.float64]
 Counts = NDArray[np.int32]
 
-_MARGIN_CELLS = 64  # the grid grows in steps of this, so that it does so seldom
+_MARGIN_CELLS = 64  # the grid grows by this many cells more than needed, so that it rarely grows
 _GONE_SCANS, _GONE_SHARE = 10, 0.5  # passes since the last echo: at least so many, and this share of all echoes
-_LEVER_M = 5.0  # a turn moves what is this far away
+_LEVER_M = 5.0  # distance of the points by whose displacement a change of heading is measured
 _MOST_CELLS = 50_000_000  # limit of memory (1 GB), should a pose be far off
 
 
@@ -173,7 +173,7 @@ def _cast(counts: Counts, mark: Counts, stamp: int, start: Array, ends: Array, s
             counts[y, x, 0] += sign
             if sign > 0 and when >= counts[y, x, 2]:
                 counts[y, x, 2], counts[y, x, 3] = when, 0
-            elif sign < 0 and when == counts[y, x, 2]:  # the echo before it is not known: forget nothing
+            elif sign < 0 and when == counts[y, x, 2]:  # when the echo before it was is not known: keep all echoes
                 counts[y, x, 2], counts[y, x, 3] = 0, 0
     for n in range(len(ends)):
         _cast_one(counts, mark, stamp, start[0], start[1], ends[n, 0], ends[n, 1], sign, when)

@@ -51,8 +51,8 @@ class SlamRun:
     sensors: MotionSensors = field(default_factory=MotionSensors)
 
     def scans_used(self, messages: Iterable[Scan | ImuReading | OdometryReading]) -> Iterator[Scan]:
-        """The scans as SLAM used them: levelled and without turns, by the sensors as they are known at the end."""
-        sensors = self.sensors.again()
+        """The scans as SLAM used them: tilt and rotation compensated, with the sensors' offset and bias at the end."""
+        sensors = self.sensors.calibrated_copy()
         for message in messages:
             if isinstance(message, Scan):
                 yield sensors.prepare(message)

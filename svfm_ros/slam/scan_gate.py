@@ -3,8 +3,9 @@
 Scans that cannot be used are counted, with a reason. Scans are taken in the order they arrive, whatever their stamps: a
 stamp that repeats or goes back does not stop SLAM, the time since the last scan is then the usual one.
 
-A sensor sweeps the same angles in the same time. A scan that claims others is damaged: its echoes would match the map
-at a wrong pose and deform it. When several in a row claim the same, the sensor was exchanged or set anew.
+A sensor sweeps the same angles in the same time. A scan with other angles or another duration is damaged: its echoes
+would match the map at a wrong pose and deform it. When several in a row have the same new values, the sensor was
+replaced or its settings were changed.
 """
 
 import math
@@ -25,9 +26,9 @@ _SAME_RAD, _SAME_SWEEP_S, _SAME_RANGE = 0.1, 0.1, 1.5  # changes of angles, dura
 _NEW_SHAPE_SCANS = 5  # so many in a row with another shape are accepted
 _ANY_SHAPE_SCANS = 20  # with so many more scans that differ than scans that do not, the sensor has no fixed shape
 _BREAK_S = 10.0  # after a longer pause or step of the clock the sensor may be elsewhere
-_SPARSE_S, _SPARSE_BREAK_S = 1.0, 60.0  # with a longer period a scan came with every move: who rests sends none
+_SPARSE_S, _SPARSE_BREAK_S = 1.0, 60.0  # with a longer period, scans are taken only during motion: pauses are long
 _BACK_S = 1.0  # and after a longer step back: a recording may have begun again
-_DEFAULT_PERIOD_S = 1.0  # while no stamp has told the period: as between scans of logs that were thinned
+_DEFAULT_PERIOD_S = 1.0  # until an interval was measured: as in thinned logs
 _COARSE_SCANS = 3  # after so many scans with one stamp, the next advance belongs to all of them
 _PERIODS = 15  # intervals that the usual one is the median of
 _FAULTY_SCANS = 20  # after a stamp that went back, so many further ones are suspect
@@ -35,7 +36,7 @@ _SUSPECT_PERIODS = 10.0  # a suspect interval that is longer than this many usua
 
 
 class ScanGate:
-    """Remembers stamps and shapes; ``counters`` is shared with the rest of SLAM."""
+    """Checks one scan after another; ``counters`` is shared with the rest of SLAM."""
 
     def __init__(self, counters: Counter[str]) -> None:
         self._counters = counters

@@ -170,7 +170,7 @@ class Slam:
         self.counters["scans_in_pieces_left_out"] = len(self._history) - len(self.trajectory())
 
     def _join_pieces(self) -> None:
-        """Search loops to the other pieces for every piece that is still apart, from keyframes all along it."""
+        """Search loops to the other pieces for every piece that is not joined yet, from keyframes all along it."""
         for piece in np.unique(self._keyframes.pieces).tolist():
             members = np.flatnonzero(self._keyframes.pieces == piece)  # empty once the piece was joined
             for k in members[:: max(self.config.loop_every, len(members) // _MOST_QUERIES)].tolist():
@@ -292,7 +292,7 @@ class Slam:
     def _continue_after_break(self, scan: Scan, cloud: Cloud, note: str, correction: Correction | None) -> SlamUpdate:
         """After a long pause the wearer may face any way: search all headings near the last pose.
 
-        A window of headings around the last one would hold a similar view, but not the true one.
+        A window around the last heading may contain a wrong pose with a similar view, but not the true one.
         """
         poses, near = self._keyframes.poses, self._near
         target = build_local_map(

@@ -30,7 +30,7 @@ Ints = NDArray[np.int64]
 
 _FORMAT, _VERSION = "svfm_ros slam state", 1
 _MOST_BYTES = 1 << 30
-_MOST = 1e15  # of any number
+_MOST = 1e15  # largest absolute value of any number
 _MOST_NS = 2**31 * NS_PER_S  # what a ROS message can hold
 _FARTHEST_M = 1000.0  # of keyframes from the origin: maps are drawn on dense grids
 _LAYOUT: dict[str, tuple[Any, ...]] = {
@@ -136,7 +136,7 @@ def _read_arrays(data: bytes) -> dict[str, NDArray[Any]]:
 
 
 def _check_arrays(arrays: dict[str, NDArray[Any]]) -> None:
-    """Refuse arrays of other types or shapes, sizes that do not agree, and numbers of keyframes that are not there."""
+    """Refuse wrong types or shapes, sizes that do not agree, and references to keyframes that do not exist."""
     for name, (kind, size, *columns) in _LAYOUT.items():
         array, rows = arrays[name], len(arrays[size])
         if array.dtype != kind or array.shape != (rows, *columns):

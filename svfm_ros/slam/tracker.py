@@ -27,8 +27,8 @@ __all__ = ["TrackedScan", "Tracker"]
 
 Array = NDArray[np.float64]
 
-_DOUBTFUL = 0.6  # below this share of inliers a wider window is searched, whose match needs at least this share
-_BETTER = 0.15  # and so much more than the first match
+_MIN_INLIERS = 0.6  # below this share of inliers a wider window is searched; a match there needs at least this share
+_BETTER = 0.15  # and a share larger by this than that of the first match
 _TURNED_RAD = 1.8  # a match rotated further from the prediction needs _FOUND_AGAIN
 _NEAR_WALLS = 0.7  # share of points near walls that a scan with few inliers needs
 _FOUND_AGAIN = 0.75  # share of inliers needed after a loss
@@ -73,7 +73,7 @@ class Tracker:
         """
         guesses = self.motion.guesses(T_map_previous, gap_s, hint)
         match, guess = self._match(cloud, target, guesses, T_map_previous, gap_s)
-        if hint is not None and match.inlier_ratio < _DOUBTFUL:  # perhaps the hint is wrong
+        if hint is not None and match.inlier_ratio < _MIN_INLIERS:  # perhaps the hint is wrong
             unaided = self.motion.guess(T_map_previous, gap_s, None)
             other, _ = self._match(cloud, target, [unaided], T_map_previous, gap_s)
             if other.inlier_ratio > match.inlier_ratio + _BETTER:
@@ -101,10 +101,10 @@ class Tracker:
         undistort: Undistort,
     ) -> tuple[Cloud, MatchResult]:
         """The match at another rate of turn, where it is much better."""
-        if match.inlier_ratio >= _DOUBTFUL:
+        if match.inlier_ratio >= _MIN_INLIERS:
             return cloud, match
         turned, other = match_turning(undistort, target, T_map_previous, gap_s)
-        is_better = other.inlier_ratio > max(match.inlier_ratio + _BETTER, _DOUBTFUL)
+        is_better = other.inlier_ratio > max(match.inlier_ratio + _BETTER, _MIN_INLIERS)
         return (turned, other) if is_better else (cloud, match)
 
     def accept(self, match: MatchResult, T_map_previous: Pose2, gap_s: float) -> None:
@@ -149,7 +149,7 @@ class Tracker:
             match, guess = match_any(cloud, target, guesses)
         else:
             match = match_scan(cloud, target, guess)
-        if match.inlier_ratio >= _DOUBTFUL:
+        if match.inlier_ratio >= _MIN_INLIERS:
             return match, guess
         # A wide window always holds some match: its size is bounded by the distance that can be covered in the time.
         most_m = min(_STEP_M + 2.0 * self._config.max_speed_m_s * gap_s, _WIDEST_M)
@@ -168,4 +168,4 @@ def _is_of_thinned(guess: Guess) -> bool:
 def _needed(guess: Guess, match: MatchResult) -> float:
     """Share of inliers that a match needs: more after a large rotation (a corridor seen the wrong way round)."""
     off = guess.T_map_scan.inverse() @ match.T_target_source
-    return _DOUBTFUL if abs(off.theta) < _TURNED_RAD else _FOUND_AGAIN
+    return _MIN_INLIERS if abs(off.theta) < _TURNED_RAD else _FOUND_AGAIN

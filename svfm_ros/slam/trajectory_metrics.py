@@ -32,7 +32,7 @@ def _best_alignment(estimate: ArrayLike, truth: ArrayLike) -> Pose2:
     p, q = a[:, :2] - mean_a, b[:, :2] - mean_b
     sine = float(np.sum(p[:, 0] * q[:, 1] - p[:, 1] * q[:, 0]))
     cosine = float(np.sum(p[:, 0] * q[:, 0] + p[:, 1] * q[:, 1]))
-    if np.hypot(sine, cosine) < 1e-9 and a.shape[1] == 3:  # no travel: headings are all there is
+    if np.hypot(sine, cosine) < 1e-9 and a.shape[1] == 3:  # no translation: align the headings
         sine, cosine = float(np.sin(b[:, 2] - a[:, 2]).sum()), float(np.cos(b[:, 2] - a[:, 2]).sum())
     theta = float(np.arctan2(sine, cosine))
     x, y = mean_b - geometry.apply(np.array([0.0, 0.0, theta]), mean_a[None])[0]

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from svfm_ros.slam.matching.correlative import _less
+from svfm_ros.slam.matching.correlative import _subtracted
 from svfm_ros.slam.matching.pose_covariance import (
     BREAK,
     covariance_of,
@@ -48,7 +48,7 @@ def test_taking_off_a_variance_leaves_the_axes(xx, yy, share, off):
     moments = np.array([[xx, share * np.sqrt(xx * yy)], [share * np.sqrt(xx * yy), yy]])
     values, axes = np.linalg.eigh(moments)
     wanted = axes @ np.diag(np.maximum(values - off, 0.0)) @ axes.T
-    assert np.allclose(_less(moments, off), wanted, atol=1e-7)
+    assert np.allclose(_subtracted(moments, off), wanted, atol=1e-7)
 
 
 def test_doubt_is_that_of_the_least_sure_direction():

@@ -1,6 +1,6 @@
 """Hints for SLAM from an IMU and from odometry, each used when present and as long as the scans agree with it.
 
-    scan = sensors.prepare(scan)              turns during the sweep and tilt are taken out
+    scan = sensors.prepare(scan)              rotation during the sweep and tilt are compensated
     update = slam.add_scan(scan, sensors)     which calls ``sensors.between`` for the motion since the last pose
     sensors.check(update)                     offset of the clocks, bias, agreement
 
@@ -28,10 +28,10 @@ _GYRO_BIAS_RADPS, _ODOMETRY_BIAS_RADPS = 0.035, 0.002  # standard deviations bef
 _SPREAD_RAD, _SPREAD_RAD_S, _SPREAD_RAD_RAD = 0.02, 0.02, 0.05  # of a turn: constant, per second, per radian
 _SPREAD_M, _SPREAD_M_M = 0.03, 0.1  # of an odometry step: constant, per metre
 _OFF_M, _OFF_M_M = 0.1, 0.3  # steps agree within this plus this share of their length
-_STEP_M = 0.05  # shorter steps say nothing about agreement
+_STEP_M = 0.05  # shorter steps are not compared
 _MARGIN_M = 0.2  # echoes this near to floor or ceiling by tilt are left out
 _LONGEST_STEP_S = 1.0  # scans farther apart are not compared
-_CERTAIN = 0.6  # share of inliers of a scan that sensors are compared with
+_CERTAIN = 0.6  # minimum share of inliers of a scan whose pose the sensors are compared with
 _MOST_WAITING = 100
 _MOST_READINGS = 20_000  # between two scans: an IMU goes on where the LiDAR is unplugged
 
@@ -56,7 +56,7 @@ class _Sweep:
 
     stamp_ns: int  # of the first beam
     half_s: float  # from the first beam to the middle
-    turned_rad: float | None  # turn between them that was taken out; None: the mean rate since the scan before
+    turned_rad: float | None  # rotation between them that was compensated; None: by the mean rate since the last scan
     T_map_base: Pose2 = field(default_factory=Pose2)  # at the first beam, by scan matching
 
 
@@ -81,7 +81,7 @@ class _Step:
         return self.T_from_to.theta + (self.after.turned_rad or 0.0) - (self.before.turned_rad or 0.0)
 
     def with_turn(self) -> _Sweep:
-        """The later sweep; where no turn was measured, the tracker took out the mean rate of turn between both."""
+        """The later sweep; where no turn was measured, the tracker undistorted it with the mean rate between both."""
         if self.after.turned_rad is not None:
             return self.after
         return replace(self.after, turned_rad=self.after.half_s * self.T_from_to.theta / self.gap_s)
@@ -93,7 +93,7 @@ class _Step:
 
 
 class MotionSensors:
-    """Readings in, hints out. ``add`` may be called from another thread."""
+    """Takes readings, returns measured motion between scans. ``add`` may be called from another thread."""
 
     def __init__(self, config: SlamConfig | None = None, T_base_sensor: Pose2 | None = None) -> None:
         """``T_base_sensor`` is the pose of the LiDAR on the base that the odometry is of."""
@@ -110,8 +110,8 @@ class MotionSensors:
         self._waiting: deque[_Step] = deque(maxlen=_MOST_WAITING)
         self._counts = [0, 0, 0]  # readings of the IMU, of the odometry, beams left out
 
-    def again(self) -> "MotionSensors":
-        """The same sensors with what is known of them, to read a recording once more."""
+    def calibrated_copy(self) -> "MotionSensors":
+        """A copy without readings, with time offset, bias and agreement kept: for a second pass over a recording."""
         other = MotionSensors(self._config, self._T_base_sensor)
         other._imu_check, other._odometry_check = self._imu_check, self._odometry_check
         other._positions = self._positions
@@ -125,7 +125,7 @@ class MotionSensors:
         """The scan with its beams levelled by the measured tilt, and with the measured turn at each beam."""
         self._take_readings()
         beams = np.arange(len(scan.ranges))
-        if not abs(scan.time_increment_s) * len(beams) <= LONGEST_SWEEP_S:  # as the gate has it: it will be refused
+        if not abs(scan.time_increment_s) * len(beams) <= LONGEST_SWEEP_S:  # ScanGate will refuse this scan
             return scan
         stamps_ns: Array = np.asarray(scan.stamp_ns + beams * (scan.time_increment_s * NS_PER_S), dtype=np.float64)
         if len(beams) and self._config.use_imu and self._imu_check.agreement.holds and self._imu.has_gravity:

@@ -135,7 +135,7 @@ class ImuTrack(MotionTrack):
         self._bias = (0.0, 0.0, 0.0)
 
     def _turn_up(self, gyro: tuple[float, float, float], force: tuple[float, ...], gap_s: float) -> None:
-        """Turn the vertical back by the rotation of the body, and pull it towards gravity."""
+        """Rotate the vertical by the measured angular rate, then correct it towards the measured gravity."""
         norm = math.sqrt(sum(f * f for f in force))
         self._norm += min(gap_s / _NORM_S, 1.0) * (norm - self._norm)
         mean = tuple(0.5 * (a + b) for a, b in zip(gyro, self._gyro, strict=True))

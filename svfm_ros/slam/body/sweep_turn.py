@@ -27,7 +27,7 @@ _REACH_M, _TURN_RAD = 0.4, 0.4  # half the window around poses that a turn at th
 def match_turning(
     undistort: Undistort, target: LocalMap, T_map_previous: Pose2, gap_s: float
 ) -> tuple[Cloud, MatchResult]:
-    """The scan undistorted by the rate of turn at which it matches best, on the spot where it was ``gap_s`` ago."""
+    """The scan undistorted by the rate of turn at which it matches best, if the sensor turned on the spot."""
     tries = [_try(undistort, target, T_map_previous, gap_s, rate) for rate in _RATES_RADPS]
     k = int(np.argmax([m.inlier_ratio for _, m in tries]))
     rate, (cloud, match) = _RATES_RADPS[k], tries[k]

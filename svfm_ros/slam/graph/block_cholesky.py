@@ -205,8 +205,8 @@ def _propagated(
 def minimum_degree(count: int, a: Ints, b: Ints) -> tuple[Ints, Ints, Ints]:
     """Elimination order, and for each step the poses that are neighbours then: the columns of the factor."""
     begin, size, room, pool, used = _neighbour_lists(count, a, b)
-    # Queues of poses by degree. Degrees up to two share one, so that a chain falls apart evenly: its elimination tree
-    # is then as shallow as its logarithm, not as deep as the chain is long.
+    # Queues of poses by degree. Degrees up to two share one queue, so that poses of a chain are eliminated evenly along
+    # it: the depth of the elimination tree is then the logarithm of the chain's length.
     ends, after, before = np.full((count + 3, 2), -1), np.full(count, -1), np.full(count, -1)
     for v in range(count):
         _link(v, size[v], ends, after, before)
@@ -263,7 +263,7 @@ def _merge(pool: Ints, fresh: int, u: int, v: int, begin: Ints, size: Ints, mark
 
 @kernel
 def _neighbour_lists(count: int, a: Ints, b: Ints) -> tuple[Ints, Ints, Ints, Ints, int]:
-    """Neighbours of each pose without doubles, in one pool: begin, size and room of each list."""
+    """Neighbours of each pose without duplicates, in one pool: begin, size and capacity of each list."""
     degree = np.zeros(count, np.int64)
     for e in range(len(a)):
         degree[a[e]] += 1

@@ -152,7 +152,7 @@ def _add_product(out: Array, A: Array, W: Array, B: Array) -> None:
 
 
 @kernel
-def _add_pull(out: Array, J: Array, W: Array, r: Array) -> None:
+def _add_gradient(out: Array, J: Array, W: Array, r: Array) -> None:
     """``out += J' W r``."""
     for i in range(3):
         for k in range(3):
@@ -175,10 +175,10 @@ def _assemble(
         a, b = column[start[e]], column[end[e]]
         if a >= 0:
             _add_product(diagonal[a], J_a, W, J_a)
-            _add_pull(gradient[a], J_a, W, r)
+            _add_gradient(gradient[a], J_a, W, r)
         if b >= 0:
             _add_product(diagonal[b], J_b, W, J_b)
-            _add_pull(gradient[b], J_b, W, r)
+            _add_gradient(gradient[b], J_b, W, r)
         if slots[e] >= 0:
             if a > b:
                 _add_product(below[slots[e]], J_a, W, J_b)

@@ -134,8 +134,8 @@ class LoopSearch:
     def _confirmed(self, view: MapView, query: LoopQuery, found: list[_LoopMatch]) -> list[Constraint]:
         """The loop and those of earlier queries that agree with it, if they are enough and in the majority; else none.
 
-        A loop within a piece can still be rejected by odometry. Nothing contradicts a loop that joins two pieces: these
-        must be more, and the larger surroundings must match as well.
+        The pose graph can still reject a loop within a piece, by odometry. It has no odometry between two pieces: to
+        join them, more loops must agree, and a larger part of both pieces must match.
         """
         if not found:
             return []
@@ -151,7 +151,7 @@ class LoopSearch:
         return []
 
     def _surroundings_match(self, view: MapView, loop: Constraint) -> bool:
-        """Whether a larger part of the query's piece lies on the other piece, and does not look through its walls."""
+        """Whether more of the query's piece matches the other piece, with few beams that would cross its walls."""
         other = np.flatnonzero(view.pieces == view.pieces[loop.from_id])
         own = np.flatnonzero(view.pieces == view.pieces[loop.to_id])
         own = own[np.abs(view.progress[own] - view.progress[loop.to_id]) <= self._config.submap_keyframes]

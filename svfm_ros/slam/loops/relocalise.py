@@ -81,7 +81,7 @@ def find_pose_near(group: KeyframeGroup, target: LocalMap, near: Pose2, reach_m:
 
 
 def _best_of(fits: list[Fit], group: KeyframeGroup, cloud: Cloud, target: LocalMap) -> GlobalMatch | None:
-    """The best of some coarse matches once they are refined, and what speaks against it."""
+    """The best of some coarse matches once they are refined, and why it is not accepted."""
     if not fits:
         return None
     matches = [refine(cloud, target, fit.T_target_source) for fit in fits]

@@ -40,7 +40,7 @@ class Window:
     """Search window: ``centre``, plus or minus ``reach_m`` in x and y and ``turn_rad`` in heading.
 
     Penalties make the search prefer poses near the centre: score lost per square metre and per square radian, at most
-    ``most_penalty`` each, so that a clear match still wins over a wrong prior.
+    ``most_penalty`` each, so that a clear match outweighs a wrong prior.
     """
 
     centre: Pose2
@@ -133,8 +133,8 @@ def ambiguity(pyramid: Pyramid, points: Array, best: Pose2, window: Window, soft
 
     They have the best heading; the covariance is that around the best pose.
 
-    A pose counts ``exp((score - best score) / softness)``, penalties included. The variance that
-    the grid's resolution adds is subtracted, so that a sharp peak gives zero.
+    The weight of a pose is ``exp((score - best score) / softness)``, penalties included. The variance that the grid's
+    resolution adds is subtracted, so that a sharp peak gives zero.
     """
     mean, moments = _moments(
         pyramid.levels[0],
@@ -149,7 +149,7 @@ def ambiguity(pyramid: Pyramid, points: Array, best: Pose2, window: Window, soft
         window.most_penalty,
         softness,
     )
-    return mean, _less(moments, pyramid.resolution_m**2)
+    return mean, _subtracted(moments, pyramid.resolution_m**2)
 
 
 @kernel
@@ -251,7 +251,7 @@ def _moments(
 
 
 @kernel
-def _less(moments: Array, off: float) -> Array:
+def _subtracted(moments: Array, off: float) -> Array:
     """A covariance ``(2, 2)`` with ``off`` subtracted from both eigenvalues, none below zero."""
     xx, xy, yy = moments[0, 0], moments[0, 1], moments[1, 1]
     mean, root = 0.5 * (xx + yy), np.hypot(0.5 * (xx - yy), xy)
@@ -288,7 +288,7 @@ def _branch_and_bound(
     """The best pose of each bin that is among the ``most`` best: ``(M, 4)``, score, offset in metres, turn.
 
     A bin is a sector of the turn, with ``by_block`` of one block of the top level. Blocks with the highest bounds are
-    searched first, over all angles, so that few others can still compete.
+    searched first, over all angles, so that most of the others need not be searched.
     """
     cells = _cells(points, centre, angles, origin, resolution_m)
     top = levels.shape[0] - 1

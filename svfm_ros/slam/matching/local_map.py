@@ -36,8 +36,8 @@ Ints = NDArray[np.int64]
 
 BUCKET_M = 0.15  # side of the cells of the look-up grid
 MERGE_M = 0.05  # side of the cells in which points are merged
-_TRUSTED_M = 4.0  # range at which a point has half the weight of a close one
-_SURE = 0.5  # least weight of a point of a merged cloud
+_HALF_WEIGHT_M = 4.0  # range at which a point has half the weight of a close one
+_MIN_WEIGHT = 0.5  # of a point of a merged cloud
 _GRAZING_WEIGHT = 0.02
 _COARSE_M = 0.1  # resolution of the coarse search
 COARSE_DEPTH = 4
@@ -60,7 +60,7 @@ class LocalMap:
 def merged_cloud(pool: Pool, poses: Array, ids: Ints, centre: Array, reach_m: float, cell_m: float) -> Cloud:
     """Points of several keyframes as one cloud, merged by cells; the frame is that of the poses."""
     merged = _merge(pool.points, pool.starts, poses, ids, centre, reach_m, cell_m)
-    merged = merged[merged[:, 4] >= _SURE]
+    merged = merged[merged[:, 4] >= _MIN_WEIGHT]
     return Cloud(merged[:, :2].copy(), merged[:, 2:4].copy(), np.zeros(len(merged)))
 
 
@@ -69,8 +69,8 @@ def build_local_map(
 ) -> LocalMap:
     """From the keyframes named by ``ids`` with poses ``(K, 3)``; points farther than the reach are left out.
 
-    Free space is drawn from the keyframes ``free``. ``depth`` is the number of levels of the pyramid: more levels pay
-    off for wide search windows.
+    Free space is drawn from the keyframes ``free``. ``depth`` is the number of levels of the pyramid: more levels make
+    the search of wide windows faster.
     """
     merged = _merge(pool.points, pool.starts, poses, ids, centre, reach_m, MERGE_M)
     target = local_map_of(merged, np.array(centre[:2], dtype=float), depth)
@@ -138,7 +138,7 @@ def _merge(
                 m += 1
             row = out[table[slot]]
             # A heading error displaces distant points more: they get less weight.
-            w = 1.0 / (1.0 + (pool[i, 0] ** 2 + pool[i, 1] ** 2) / _TRUSTED_M**2)
+            w = 1.0 / (1.0 + (pool[i, 0] ** 2 + pool[i, 1] ** 2) / _HALF_WEIGHT_M**2)
             if pool[i, 2] ** 2 + pool[i, 3] ** 2 < 0.5:
                 w *= _GRAZING_WEIGHT
             row[0] += w * x

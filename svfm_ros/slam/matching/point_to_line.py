@@ -29,7 +29,7 @@ def _surface(
     radius: float,
     width: float,
 ) -> tuple[float, float, float, float]:
-    """Signed distance to the surface near (x, y), its normal, and the weight behind it (0: nothing near)."""
+    """Signed distance to the surface near (x, y), its normal, and the weight of its points (0: none near)."""
     rows = (len(starts) - 1) // columns
     c0 = max(0, int(np.floor((x - radius - origin[0]) / BUCKET_M)))
     c1 = min(columns - 1, int(np.floor((x + radius - origin[0]) / BUCKET_M)))

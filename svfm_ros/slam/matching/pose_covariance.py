@@ -1,4 +1,4 @@
-"""Covariance and information of poses, kept finite where a scan says nothing in some direction."""
+"""Covariance and information of poses, kept finite where a scan does not constrain some direction."""
 
 import math
 

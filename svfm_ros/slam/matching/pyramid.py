@@ -68,7 +68,7 @@ def pyramid_from_level(finest: Pyramid, depth: int) -> Pyramid:
 
 
 def pyramid_from_grid(grid: OccupancyGrid, depth: int, unknown: int = 0) -> Pyramid:
-    """A pyramid in the *map's* frame from an occupancy grid: its walls, its free space, and what it does not know."""
+    """A pyramid in the *map's* frame from an occupancy grid: walls, free space and unknown cells."""
     height, width = grid.prob.shape
     corners = np.array([[0, 0], [width, 0], [0, height], [width, height]]) * grid.resolution_m
     box, margin_m = grid.T_map_grid.apply(corners), 2.0 * grid.resolution_m

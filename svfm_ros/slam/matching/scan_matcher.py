@@ -57,7 +57,7 @@ class Guess:
     turn_rad: float
     spread_m: float  # standard deviation
     spread_rad: float
-    is_step: bool = False  # as those before, in a thinned recording
+    is_step: bool = False  # a typical step of a thinned recording, see motion_model.py
 
     def widened(self, T_map_scan: Pose2, most_m: float) -> "Guess":
         """A window about twice as large around another pose, at most ``most_m``, without a motion prior."""
