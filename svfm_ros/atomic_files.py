@@ -177,7 +177,7 @@ def read_regular(path: Path, most_bytes: int, *, follow_link: bool = True) -> by
 
 
 def read_yaml(path: Path, what: str) -> Any:
-    """The plain data of a YAML file; ``what`` names the file in complaints, such as "a map"."""
+    """The plain data of a YAML file; ``what`` names the file in error messages, such as "a map"."""
     import yaml
 
     data = read_regular(Path(path), _MOST_YAML_BYTES)

@@ -99,7 +99,7 @@ class BagRecorder(ConfiguredNode[BagRecorderConfig]):
         kind = message_class(msgtype)
         if kind is None or msgtype not in self._types.fielddefs:
             line = f"{topic} is not recorded: its type {msgtype} is not known here"
-            self.get_logger().warning(printable(line))  # others name their topics as they like
+            self.get_logger().warning(printable(line))  # topic names of other programs may hold control characters
             return
         qos = self._common_qos(topic)
         connection = self._writer.add_connection(

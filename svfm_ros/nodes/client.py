@@ -81,10 +81,10 @@ def call_trigger(node: Node, service: str, timeout_s: float = 20.0) -> tuple[boo
 
 
 def wait_for_server(node: Node, client: Client, timeout_s: float) -> bool:
-    """Wait until a service ``NODE/name`` is there and its node knows the client: responses to others are dropped.
+    """Wait until a service ``NODE/name`` exists and its node has discovered the client; else responses would be lost.
 
-    A node learns of our clients in the order in which they were made. When it answers a call of a later client,
-    which may be repeated, it knows this one. Called from a thread that does not spin ``node``.
+    Clients are discovered in the order in which they were made. The call of a later client is repeated until it is
+    answered; this client is discovered then, too. Called from a thread that does not spin ``node``.
     """
     end_s = time.monotonic() + timeout_s
     server, _, _ = client.srv_name.rpartition("/")

@@ -46,9 +46,9 @@ _DEPTH = 100
 _LATCHED_DEPTH = 1000
 _MAX_LAG_S = 0.5
 _POLL_S = 0.02
-_TELL_S = 5.0  # of waiting, before it is said
-_ACK_S, _ACK_LIMIT_S = 0.5, 30.0  # a subscriber that is busy gets the last messages, one that is stopped is left
-_SETTLE_S = 0.5  # discovery is not simultaneous: messages sent before the subscriber knows us are lost
+_LOG_WAITING_S = 5.0  # of waiting for subscribers, before it is logged
+_ACK_S, _ACK_LIMIT_S = 0.5, 30.0  # wait at the end for subscribers that are busy, but not for those that have stopped
+_SETTLE_S = 0.5  # discovery takes a moment on the subscriber's side, too: earlier messages would be lost
 
 
 class Player(ConfiguredNode[PlayerConfig]):
@@ -176,7 +176,7 @@ class Player(ConfiguredNode[PlayerConfig]):
             if waited_s > self.config.wait_s:
                 self._warn(f"{', '.join(names)} has no subscriber after {self.config.wait_s:g} s; replaying anyway")
                 return
-            if waited_s > _TELL_S and not told:
+            if waited_s > _LOG_WAITING_S and not told:
                 told = True
                 who = self.config.wait_for_node or "a node"
                 self.get_logger().info(f"waiting until {who} subscribes to {', '.join(names)}")

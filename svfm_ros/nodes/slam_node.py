@@ -44,7 +44,7 @@ from svfm_ros.types import Pose2, Scan, Walk
 __all__ = ["SlamNode", "main", "make"]
 
 _SILENT_S, _LATE_S, _CHECK_S, _FINISH_S = 3.0, 2.0, 0.05, 2.0
-_RESTART_S = 60.0  # a saved map younger than this is that of a node that was killed: compiled code is cached on disk
+_RESTART_S = 60.0  # with a saved map younger than this the node is a restart: its compiled code is cached on disk
 _OWN_FRAME = "this map has a frame of its own: walks are aligned with the house, forecasts are unknown"
 _TYPES = {
     "scan": "sensor_msgs/msg/LaserScan",

@@ -65,11 +65,11 @@ _TREND_STEP_S = 1.0  # of the data
 _MOST_SCANS = 200  # that wait for their pose
 _SCAN_S = 1.0  # of the data; then a scan is no longer drawn beside later poses
 _MOST_BEAMS = 360
-_LONGEST_GAP_S = 0.5  # between poses that tell how the sensor moves
+_LONGEST_GAP_S = 0.5  # between two poses from which the sensor's velocity is computed
 _MOST_WALKS = 100
 _WALK_POINTS = 150
-_MOST_ASKED = 50  # times a second, by all pages
-_LARGEST = 1e9  # number that a page may ask for
+_MOST_ASKED = 50  # requests a second, of all pages
+_LARGEST = 1e9  # number in a request
 _SOURCES = ("player", "sim_node")
 _ORDER = ("slam_node", "trainer_node", "forecast_node", *_SOURCES)
 

@@ -96,7 +96,7 @@ def _open_damaged(path: Path, reason: str, warn: Warn) -> _Bag:
 
 
 def _open_parts(path: Path, reason: str, warn: Warn) -> _Bag:
-    """The files of a bag's folder one by one, as where its metadata.yaml was never written."""
+    """The files of a bag's folder one by one, for a bag without a usable metadata.yaml."""
     parts = sorted(p for p in path.iterdir() if p.suffix in (".mcap", ".db3"))
     if not parts:
         raise DataError(f"{path} is not a rosbag2 folder: {reason}")
@@ -173,7 +173,7 @@ def _decoder(is_ros1: bool) -> Callable[[RawMessage], Any]:
 def _measured(
     path: Path, messages: Iterator[RawMessage], decode: Callable[[RawMessage], Any], warn: Warn
 ) -> Iterator[Measured]:
-    """Everything that can be decoded; readings that say of themselves that they hold nothing are left out."""
+    """Everything that can be decoded; readings marked by their publisher as not measured are left out."""
     broken: Counter[str] = Counter()
     for message in messages:
         try:

@@ -124,11 +124,11 @@ def _range_limit(path: Path, lines: list[bytes], kind: str) -> float:
     ranges = [s.ranges for s in scans if s is not None]
     if not ranges:
         raise DataError(f"{path}: none of its {len(lines)} {kind} lines could be read")
-    return min(_SICK_LIMIT_M, _pile_at_the_end(np.concatenate(ranges)))
+    return min(_SICK_LIMIT_M, _limit_below_maximum(np.concatenate(ranges)))
 
 
-def _pile_at_the_end(ranges: NDArray[np.float32]) -> float:
-    """Just below the largest reading where readings pile up there, as they do when it stands for "no echo"."""
+def _limit_below_maximum(ranges: NDArray[np.float32]) -> float:
+    """Just below the largest reading, where so many readings have it that it must stand for "no echo"."""
     finite = ranges[np.isfinite(ranges)]
     if not finite.size:
         return math.inf

@@ -61,7 +61,7 @@ class _Record:
 
 
 def check_bag_files(path: Path) -> None:
-    """Refuse a bag, a folder or a file, that reading might never end: with a pipe, a device or a view of SQL in it."""
+    """Refuse a bag (folder or file) with a pipe, a device or an SQL view in it: reading it might never end."""
     for part in path.iterdir() if path.is_dir() else [path]:
         if not part.is_dir():
             check_regular(part)
@@ -69,7 +69,7 @@ def check_bag_files(path: Path) -> None:
 
 
 def _refuse_views(path: Path) -> None:
-    """Refuse views, triggers and virtual tables, which run code; what is no database is left to its reader."""
+    """Refuse views, triggers and virtual tables, which run code; other files than databases are not checked here."""
     with path.open("rb") as file:
         if file.read(len(_SQLITE_MAGIC)) != _SQLITE_MAGIC:
             return

@@ -26,8 +26,8 @@ Warn = Callable[[str], None]
 class ScanSource:
     """Scans from a file; may be read as often as wanted.
 
-    ``count`` and ``duration_s`` are what the file promises, ``None`` where it does not say. ``warnings`` grows while
-    the scans are read: each is one sentence about something left out.
+    ``count`` and ``duration_s`` come from the file's header or index, ``None`` where it has none. ``warnings`` grows
+    while the scans are read: each is one sentence about something left out.
     """
 
     path: Path

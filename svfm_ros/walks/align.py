@@ -77,10 +77,10 @@ _SEARCH_POINTS = 300  # points of the walk that the global search uses; its time
 _CANDIDATES = 10  # poses that are refined; an ambiguous walk has two to four poses that fit
 _MIN_RELATIVE_SCORE = 0.75  # candidates below this share of the best score are not refined
 
-# Acceptance thresholds. Furniture, doors and people move from day to day, walls do not: what is as long as a wall must
-# match, of the rest a part. Correct poses of walks on other days in six lived-in homes have at least 0.84 of their long
-# walls on walls and at most 0.032 of their lines of sight through long walls.
-_MIN_OVERLAP = 0.5  # share of the points that must lie where the map is known: half of the walk may explore
+# Acceptance thresholds. Furniture, doors and people move from day to day, walls do not: surfaces as long as a wall must
+# match, of the rest only a part. Correct poses of walks on other days in six lived-in homes have at least 0.84 of the
+# points of long walls on walls, and at most 0.032 of their lines of sight through long walls.
+_MIN_OVERLAP = 0.5  # share of the points that must lie where the map is known: half may lie in new parts of the house
 _MIN_INLIERS = 0.65  # share of these that must lie on walls; the rest are people, moved chairs, opened doors
 _MIN_WALLS = 0.8  # the same of the points on long straight walls
 _MAX_IN_FREE_SPACE = 0.25  # share of all points that may lie in free space: moved furniture

@@ -31,7 +31,7 @@ STORE_SCHEMA = 1
 
 _APPLICATION_ID = 0x7376666D  # "svfm"
 _LONGEST_FRAME = 255  # letters
-_PATIENCE_S = 60.0  # how long one program waits for another that writes
+_BUSY_TIMEOUT_S = 60.0  # how long one program waits for another that writes
 _NEIGHBOURS = (
     "*.state",
     "*.session",
@@ -202,7 +202,7 @@ class StoreDatabase:
 
     def _connect(self, mode: str, more: str = "") -> sqlite3.Connection:
         name = quote(str(self.path.absolute()), errors="surrogateescape")
-        db = sqlite3.connect(f"file:{name}?mode={mode}{more}", uri=True, timeout=_PATIENCE_S, isolation_level=None)
+        db = sqlite3.connect(f"file:{name}?mode={mode}{more}", uri=True, timeout=_BUSY_TIMEOUT_S, isolation_level=None)
         try:
             for setting in ("foreign_keys = ON", "synchronous = FULL", "secure_delete = ON"):
                 db.execute(f"PRAGMA {setting}")  # the last one reads the file
@@ -222,7 +222,7 @@ class StoreDatabase:
         except sqlite3.Error as error:
             kind = StoreUnavailableError if _code(error) in _UNAVAILABLE else DataError
             raise kind(self._sentence(error, "write in" if writes else "read")) from error
-        except UnicodeDecodeError as error:  # SQLite's own complaint about a damaged table quotes its bytes
+        except UnicodeDecodeError as error:  # SQLite's error message about a damaged table contains its bytes
             raise DataError(self._sentence(sqlite3.DatabaseError("its tables cannot be read"), "read")) from error
         except OSError as error:
             raise StoreUnavailableError(f"cannot open the store {self.folder}: {error.strerror}") from error
@@ -230,7 +230,7 @@ class StoreDatabase:
     def _sentence(self, error: sqlite3.Error, verb: str) -> str:
         code = _code(error)
         if code in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED):
-            return f"cannot {verb} the store {self.folder}: another program has held it for {_PATIENCE_S:.0f} s"
+            return f"cannot {verb} the store {self.folder}: another program has held it for {_BUSY_TIMEOUT_S:.0f} s"
         if code == sqlite3.SQLITE_FULL:
             return f"cannot {verb} the store {self.folder}: the disk is full"
         if code in _UNAVAILABLE:

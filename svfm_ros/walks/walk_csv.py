@@ -48,7 +48,7 @@ class _Table:
         """How many rows there are below the header."""
         return len(self.lines)
 
-    def complain(self, row: int, text: str) -> DataError:
+    def error_at(self, row: int, text: str) -> DataError:
         """An error that names the line of a row."""
         return DataError(f"{self.path}, line {self.lines[row]}: {text}")
 
@@ -160,11 +160,11 @@ def _spans(table: _Table) -> list[_Span]:
     for span in spans:
         if not 0 < len(span.walk_id) <= _LONGEST_NAME:
             got = f"{len(span.walk_id)} letters" if span.walk_id else "an empty cell"
-            raise table.complain(span.begin, f"expected a walk_id of at most {_LONGEST_NAME} letters, got {got}")
+            raise table.error_at(span.begin, f"expected a walk_id of at most {_LONGEST_NAME} letters, got {got}")
         if span.walk_id in seen:
-            raise table.complain(span.begin, f"walk {span.walk_id!r} comes back after another walk: expected ids once")
+            raise table.error_at(span.begin, f"walk {span.walk_id!r} comes back after another walk: expected ids once")
         if span.end - span.begin < 2:
-            raise table.complain(span.begin, f"walk {span.walk_id!r} has one point: expected at least two")
+            raise table.error_at(span.begin, f"walk {span.walk_id!r} has one point: expected at least two")
         seen.add(span.walk_id)
     return spans
 
@@ -177,13 +177,13 @@ def _residents(table: _Table, spans: list[_Span], default: str) -> list[str]:
     for span in spans:
         if len(cells[span.begin]) > _LONGEST_NAME:
             got = len(cells[span.begin])
-            raise table.complain(span.begin, f"expected a resident of at most {_LONGEST_NAME} letters, got {got}")
+            raise table.error_at(span.begin, f"expected a resident of at most {_LONGEST_NAME} letters, got {got}")
         for row in range(span.begin + 1, span.end):
             if cells[row] != cells[span.begin]:
                 mixed = (
                     f"walk {span.walk_id!r} belongs to {cells[span.begin]!r}, got {cells[row]!r}: expected one resident"
                 )
-                raise table.complain(row, mixed)
+                raise table.error_at(row, mixed)
     return [cells[span.begin] for span in spans]
 
 
@@ -193,10 +193,10 @@ def _numbers(table: _Table, name: str) -> Array:
         values = np.array(cells, dtype=float)
     except ValueError:
         row = next(i for i, cell in enumerate(cells) if not _is_number(cell))
-        raise table.complain(row, f"expected a number in column {name}, got {short(cells[row])}") from None
+        raise table.error_at(row, f"expected a number in column {name}, got {short(cells[row])}") from None
     if not np.isfinite(values).all():
         row = int(np.argmin(np.isfinite(values)))
-        raise table.complain(row, f"expected a finite number in column {name}, got {short(cells[row])}")
+        raise table.error_at(row, f"expected a finite number in column {name}, got {short(cells[row])}")
     return values
 
 
@@ -205,7 +205,7 @@ def _metres(table: _Table, name: str) -> Array:
     far = np.abs(values) > _FARTHEST_M
     if far.any():
         row = int(np.argmax(far))
-        raise table.complain(row, f"expected {name} in metres within a house, got {short(table.columns[name][row])}")
+        raise table.error_at(row, f"expected {name} in metres within a house, got {short(table.columns[name][row])}")
     return values
 
 
@@ -223,7 +223,7 @@ def _stamps_ns(table: _Table) -> NDArray[np.int64]:
     late = np.abs(seconds) > _LAST_STAMP_S
     if late.any():
         row = int(np.argmax(late))
-        raise table.complain(row, f"expected t in Unix seconds, got {short(table.columns['t'][row])}")
+        raise table.error_at(row, f"expected t in Unix seconds, got {short(table.columns['t'][row])}")
     return np.array([_to_ns(cell) for cell in table.columns["t"]], dtype=np.int64)
 
 
@@ -241,7 +241,7 @@ def _check_times(table: _Table, spans: list[_Span], stamps: NDArray[np.int64]) -
         row = int(np.argmin(goes_on))
         now, before = table.columns["t"][row], table.columns["t"][row - 1]
         walk_id = table.columns["walk_id"][row].strip()
-        raise table.complain(row, f"expected the times of walk {walk_id!r} to increase, got {now} after {before}")
+        raise table.error_at(row, f"expected the times of walk {walk_id!r} to increase, got {now} after {before}")
 
 
 def write_walks_csv(walks: Iterable[Walk], path: Path) -> int:

@@ -225,8 +225,8 @@ def walk_id_of(resident: str, start_ns: int) -> str:
 def _seen(stamps: NDArray[np.int64], poses: Array, points_of: PointsOf, spacing_m: float) -> Array:
     """Points ``(N, 2)`` of all scans in the trajectory's frame, thinned; without those of people and pets that moved.
 
-    A cell of the walk's own occupancy grid through which more beams passed than its echoes outweigh is free: what gave
-    these echoes did not stay.
+    Points in free cells of the walk's own occupancy grid are left out: most beams passed through these cells, so the
+    object there did not stay.
     """
     raster, clouds = MapRaster(RasterConfig(resolution_m=spacing_m)), []
     for key, (stamp, pose) in enumerate(zip(stamps.tolist(), poses, strict=True)):

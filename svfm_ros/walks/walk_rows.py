@@ -126,7 +126,7 @@ def _track_checksum(entry: WalkEntry, schema: int, arrays: tuple[bytes | None, .
 
 
 def walk_from(entry: WalkEntry, track: TrackRow, where: str) -> Walk:
-    """The walk of an entry and its track; ``where`` names them in complaints."""
+    """The walk of an entry and its track; ``where`` names them in error messages."""
     kinds = tuple(map(type, (track.schema, track.crc32, track.stamps_ns, track.poses, track.points)))
     if kinds != _TRACK_TYPES or not isinstance(track.covariance, bytes | None):
         raise DataError(f"{where} is damaged: its track cannot be read")
@@ -167,7 +167,7 @@ def alignment_row(alignment: Alignment) -> tuple[object, ...]:
 
 
 def alignment_from(walk_id: str, row: tuple[Any, ...], where: str) -> Alignment:
-    """The alignment in the row of a walk; ``where`` names it in complaints."""
+    """The alignment in the row of a walk; ``where`` names it in error messages."""
     crc32, x, y, theta, accepted, reason, match = row
     if crc32 != _row_checksum(walk_id, row[1:]):
         raise DataError(f"{where} is damaged: its checksum does not match")

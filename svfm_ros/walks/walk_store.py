@@ -269,7 +269,7 @@ class WalkStore:
         return new
 
     def _holds(self, db: Connection, walk: Walk) -> bool:
-        """Whether this very walk is stored. A damaged one in its stead is removed, its alignment is kept."""
+        """Whether this walk is stored. If its stored copy is damaged, that is removed and its alignment kept."""
         query = "SELECT number, walk_id, fingerprint FROM walks WHERE walk_id = ? OR fingerprint = ?"
         fingerprint = walk_rows.fingerprint_of(walk)
         for number, walk_id, kept in db.execute(query, (walk.walk_id, fingerprint)).fetchall():

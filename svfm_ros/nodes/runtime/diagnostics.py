@@ -43,8 +43,8 @@ def worst(*conditions: tuple[bool, int, str]) -> tuple[int, str]:
 class Diagnostics:
     """Publishes ``health()`` once a second by the steady clock, also while simulated time stands still.
 
-    Made in a node's ``activate``: a node that is not active publishes nothing. Two nodes of one name hear and answer
-    each other's messages, so that is a warning.
+    Made in a node's ``activate``: a node that is not active publishes nothing. Two nodes of one name receive the same
+    messages and service calls, so that is a warning.
     """
 
     def __init__(self, node: Node, subject: str, health: Callable[[], Health]) -> None:

@@ -205,8 +205,8 @@ def _network_of(values: Mapping[str, Any]) -> tuple[str, dict[str, str]]:
 def loopback_environment() -> dict[str, str]:
     """Variables that keep ROS on the loopback interface; none where the environment configures the network already.
 
-    The discovery range alone does not: Fast DDS listens on all interfaces and answers a machine that names us as a
-    static peer.
+    The discovery range alone does not: Fast DDS listens on all interfaces and responds to a machine that has this one
+    as a static peer.
     """
     if any(os.environ.get(name) for name in NETWORK_VARIABLES):
         return {}

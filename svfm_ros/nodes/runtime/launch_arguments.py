@@ -117,7 +117,7 @@ ARGUMENTS = (
     Argument("resident", "whose walks these are"),
     Argument("time_zone", "IANA name of the zone of the home, such as Europe/London (UTC)", _time_zone),
     Argument("what_if_hour", "also forecast as if it were this hour, 0 to 24", _number),
-    Argument("params_file", "parameters of the nodes; arguments win over it (config/svfm.yaml)", _path),
+    Argument("params_file", "parameters of the nodes; arguments override it (config/svfm.yaml)", _path),
     Argument("namespace", "prefix of all nodes, topics and frames: one per wearable", _name),
     Argument("network", "local: this machine only; lan: also other machines", _network, "local"),
     Argument("use_sim_time", "true or false; left out: true for a bag and for the simulated house", _flag),

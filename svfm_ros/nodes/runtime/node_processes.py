@@ -39,7 +39,7 @@ def node_processes(logs: Path, nodes: Mapping[str, Mapping[str, Any]]) -> Iterat
 
 
 def _wait_or_kill(process: subprocess.Popen[bytes], most_s: float) -> None:
-    """A node that is being compiled on a busy machine answers late, and must not hide why the nodes are ended."""
+    """Wait for the end of a process, then kill it: a node that compiles reacts late, and must not hide an error."""
     try:
         process.wait(most_s)
     except subprocess.TimeoutExpired:

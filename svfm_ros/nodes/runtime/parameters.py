@@ -1,8 +1,8 @@
 """ROS parameters from the config dataclasses: name, type, range and description come from the options, once.
 
 A nested config becomes dotted names (``slam.matcher.range_m``). A value that the config refuses is refused with the
-config's own reason, at start-up as a ``ConfigError`` and later through the set-parameters service. Where a number with
-a point is expected, one without is welcome: ``rate: 10`` in a YAML file means 10.0.
+config's own reason, at start-up as a ``ConfigError`` and later through the set-parameters service. Where a float is
+expected, an integer is accepted: ``rate: 10`` in a YAML file means 10.0.
 """
 
 import dataclasses
