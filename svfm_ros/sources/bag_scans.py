@@ -1,11 +1,7 @@
-"""Scans, IMU and odometry from bags: rosbag2 folders, single MCAP and SQLite files, ROS 1 bags.
-
-The library ``rosbags`` reads intact bags; damaged ones are read by ``damaged_bags``.
-"""
+"""Scans, IMU and odometry from bags: rosbag2 folders, single MCAP and SQLite files, ROS 1 bags (``raw_bag``)."""
 
 from collections import Counter
 from collections.abc import Callable, Collection, Iterator
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +9,8 @@ import numpy as np
 
 from svfm_ros.clock import NS_PER_S
 from svfm_ros.errors import DataError, UsageError
-from svfm_ros.sources.damaged_bags import RawMessage, check_bag_files, mcap_messages, rosbag1_messages
+from svfm_ros.sources.damaged_bags import RawMessage
+from svfm_ros.sources.raw_bag import RawBag, open_bag
 from svfm_ros.sources.scan_source import MOST_NS, Measured, ScanSource, Warn
 from svfm_ros.types import ImuReading, OdometryReading, Scan
 
@@ -25,111 +22,25 @@ ODOMETRY = "nav_msgs/msg/Odometry"
 _OWN_ODOMETRY = "odometry"  # what slam_node publishes: it was made from these scans
 
 Topic = tuple[str, str]  # name and type
-Messages = Callable[[Warn], Iterator[RawMessage]]
-
-
-@dataclass(frozen=True, slots=True)
-class _Bag:
-    kind: str
-    counts: dict[Topic, int]
-    messages: Callable[[Collection[Topic], Warn], Iterator[RawMessage]]  # of some topics, in order of arrival
-    duration_s: float | None
 
 
 def open_rosbag(path: Path, topic: str | None = None) -> ScanSource:
     """Scans of a bag; ``topic`` chooses among several, else the one with most scans is taken."""
-    check_bag_files(path)
     source = ScanSource(path, "", iter)  # type: ignore[arg-type]
-    bag = _open(path, source.warn)
-    chosen = _choose_topic(path, bag.counts, topic, source.warn), LASER_SCAN
-    motion = [t for t in (_imu_topic(bag.counts), _odometry_topic(bag.counts)) if t is not None]
-    decode = _decoder(bag.kind == "rosbag1")
-    source.kind, source.count, source.duration_s = bag.kind, bag.counts[chosen], bag.duration_s
-    source.read = lambda warn: _scans(path, bag.messages([chosen], warn), decode, warn)
+    bag = open_bag(path, source.warn)
+    counts: Counter[Topic] = Counter()
+    for t in bag.topics:
+        counts[t.name, t.msgtype] += t.count
+    scans = _choose_topic(path, counts, topic, source.warn), LASER_SCAN
+    motion = [t for t in (_imu_topic(counts), _odometry_topic(counts)) if t is not None]
+    source.kind, source.count, source.duration_s = bag.kind, counts[scans], (bag.end_ns - bag.start_ns) / NS_PER_S
+    source.read = lambda warn: (m for m in _measured(bag, [scans], warn) if isinstance(m, Scan))
     if motion:
-        source.read_all = lambda warn: _measured(path, bag.messages([chosen, *motion], warn), decode, warn)
+        source.read_all = lambda warn: _measured(bag, [scans, *motion], warn)
     return source
 
 
-def _open(path: Path, warn: Warn) -> _Bag:
-    try:
-        return _open_sound(path)
-    except DataError:
-        raise
-    # rosbags reports damage by its own errors, by failed assertions and by those of the libraries below it.
-    except Exception as error:
-        reason = str(error).rstrip(".") or "its index is damaged"
-        return _open_damaged(path, reason, warn)
-
-
-def _open_sound(path: Path) -> _Bag:
-    from rosbags.rosbag1 import Reader as Reader1
-    from rosbags.rosbag2 import Reader as Reader2
-
-    is_ros1 = path.suffix == ".bag"
-    with Reader1(path) if is_ros1 else Reader2(path) as reader:
-        counts: Counter[tuple[str, str]] = Counter()
-        for c in reader.connections:
-            counts[c.topic, c.msgtype] += c.msgcount
-        duration_s = reader.duration / NS_PER_S if reader.message_count else 0.0
-
-    def messages(topics: Collection[Topic], warn: Warn) -> Iterator[RawMessage]:
-        try:
-            with Reader1(path) if is_ros1 else Reader2(path) as reader:
-                wanted = [c for c in reader.connections if (c.topic, c.msgtype) in topics]
-                for c, stamp_ns, raw in reader.messages(connections=wanted):
-                    yield RawMessage.read(c.topic, c.msgtype, stamp_ns, raw)
-        except Exception as error:
-            warn(f"{path} could be read in part only: {error or type(error).__name__}")
-
-    return _Bag("rosbag1" if is_ros1 else "rosbag2", dict(counts), messages, duration_s)
-
-
-def _open_damaged(path: Path, reason: str, warn: Warn) -> _Bag:
-    if path.is_dir():
-        return _open_parts(path, reason, warn)
-    if path.suffix == ".bag":
-        return _recovered("rosbag1", lambda w: rosbag1_messages(path, w), warn)
-    if path.suffix == ".mcap":
-        return _recovered("rosbag2", lambda w: mcap_messages(path, w), warn)
-    raise DataError(f"{path} is not a bag that can be read: {reason}")
-
-
-def _open_parts(path: Path, reason: str, warn: Warn) -> _Bag:
-    """The files of a bag's folder one by one, for a bag without a usable metadata.yaml."""
-    parts = sorted(p for p in path.iterdir() if p.suffix in (".mcap", ".db3"))
-    if not parts:
-        raise DataError(f"{path} is not a rosbag2 folder: {reason}")
-    warn(f"{path}: the bag's own description cannot be used ({reason}); its files were read one by one")
-    bags = [_open(p, warn) for p in parts]
-    counts: Counter[tuple[str, str]] = Counter()
-    for bag in bags:
-        counts.update(bag.counts)
-
-    def messages(topics: Collection[Topic], warn: Warn) -> Iterator[RawMessage]:
-        for bag in bags:
-            if any(t in bag.counts for t in topics):
-                yield from bag.messages(topics, warn)
-
-    durations = [b.duration_s for b in bags if b.duration_s is not None]
-    return _Bag("rosbag2", dict(counts), messages, sum(durations) if len(durations) == len(bags) else None)
-
-
-def _recovered(kind: str, read: Messages, warn: Warn) -> _Bag:
-    counts: Counter[tuple[str, str]] = Counter()
-    stamps_ns: list[int] = []
-    for message in read(warn):
-        counts[message.topic, message.msgtype] += 1
-        stamps_ns.append(message.stamp_ns)
-    duration_s = (max(stamps_ns) - min(stamps_ns)) / NS_PER_S if stamps_ns else None
-
-    def messages(topics: Collection[Topic], warn: Warn) -> Iterator[RawMessage]:
-        return (m for m in read(warn) if (m.topic, m.msgtype) in topics)
-
-    return _Bag(kind, dict(counts), messages, duration_s)
-
-
-def _choose_topic(path: Path, counts: dict[tuple[str, str], int], topic: str | None, warn: Warn) -> str:
+def _choose_topic(path: Path, counts: dict[Topic, int], topic: str | None, warn: Warn) -> str:
     scans = {name: n for (name, kind), n in counts.items() if kind == LASER_SCAN and n > 0}
     if not scans:
         seen = ", ".join(f"{name} ({kind})" for (name, kind), n in sorted(counts.items()) if n) or "no messages at all"
@@ -161,21 +72,13 @@ def _last_part(topic: Topic) -> str:
     return topic[0].rpartition("/")[2]
 
 
-def _decoder(is_ros1: bool) -> Callable[[RawMessage], Any]:
-    from rosbags.typesys import Stores, get_typestore
-
-    store = get_typestore(Stores.ROS1_NOETIC if is_ros1 else Stores.ROS2_JAZZY)
-    if is_ros1:
-        return lambda m: store.deserialize_ros1(m.data, m.msgtype)
-    return lambda m: store.deserialize_cdr(m.data, m.msgtype)
-
-
-def _measured(
-    path: Path, messages: Iterator[RawMessage], decode: Callable[[RawMessage], Any], warn: Warn
-) -> Iterator[Measured]:
+def _measured(bag: RawBag, topics: Collection[Topic], warn: Warn) -> Iterator[Measured]:
     """Everything that can be decoded; readings marked by their publisher as not measured are left out."""
+    decode = _decoder(bag.kind == "rosbag1")
     broken: Counter[str] = Counter()
-    for message in messages:
+    for message in bag.read({name for name, _ in topics}, warn):
+        if (message.topic, message.msgtype) not in topics:
+            continue
         try:
             measured = _CONVERSIONS[message.msgtype](decode(message), message.stamp_ns)
         except Exception:  # a garbled message fails in as many ways as there are fields
@@ -184,13 +87,16 @@ def _measured(
         if measured is not None:
             yield measured
     for kind, count in sorted(broken.items()):
-        warn(f"{path}: {count} {kind} messages could not be read and were left out")
+        warn(f"{bag.path}: {count} {kind} messages could not be read and were left out")
 
 
-def _scans(
-    path: Path, messages: Iterator[RawMessage], decode: Callable[[RawMessage], Any], warn: Warn
-) -> Iterator[Scan]:
-    return (m for m in _measured(path, messages, decode, warn) if isinstance(m, Scan))
+def _decoder(is_ros1: bool) -> Callable[[RawMessage], Any]:
+    from rosbags.typesys import Stores, get_typestore
+
+    store = get_typestore(Stores.ROS1_NOETIC if is_ros1 else Stores.ROS2_JAZZY)
+    if is_ros1:
+        return lambda m: store.deserialize_ros1(m.data, m.msgtype)
+    return lambda m: store.deserialize_cdr(m.data, m.msgtype)
 
 
 def to_imu(m: Any, recorded_ns: int = 0) -> ImuReading | None:

@@ -20,7 +20,7 @@ from svfm_ros.sources.scan_source import Warn
 __all__ = ["RawMessage", "check_bag_files", "mcap_messages", "rosbag1_messages"]
 
 BAG1_MAGIC = b"#ROSBAG V2.0\n"
-_SQLITE_MAGIC = b"SQLite format 3\0"
+SQLITE_MAGIC = b"SQLite format 3\0"
 MCAP_MAGIC = b"\x89MCAP0\r\n"
 
 _OP_MESSAGE, _OP_CHUNK, _OP_CONNECTION = 2, 5, 7
@@ -71,7 +71,7 @@ def check_bag_files(path: Path) -> None:
 def _refuse_views(path: Path) -> None:
     """Refuse views, triggers and virtual tables, which run code; other files than databases are not checked here."""
     with path.open("rb") as file:
-        if file.read(len(_SQLITE_MAGIC)) != _SQLITE_MAGIC:
+        if file.read(len(SQLITE_MAGIC)) != SQLITE_MAGIC:
             return
     # UnicodeError: SQLite quotes damaged names in its messages
     with (

@@ -15,7 +15,7 @@ from svfm_ros.clock import NS_PER_S
 from svfm_ros.errors import DataError
 from svfm_ros.sources.bag_scans import open_rosbag
 from svfm_ros.sources.carmen import looks_like_carmen, open_carmen
-from svfm_ros.sources.damaged_bags import BAG1_MAGIC, MCAP_MAGIC
+from svfm_ros.sources.damaged_bags import BAG1_MAGIC, MCAP_MAGIC, SQLITE_MAGIC
 from svfm_ros.sources.rawlog import looks_like_rawlog, open_rawlog
 from svfm_ros.sources.scan_source import MOST_NS, ScanSource, Warn, read_head
 from svfm_ros.types import Scan
@@ -81,7 +81,6 @@ def open_npz(path: Path) -> ScanSource:
 
 
 _WANTED = "a rosbag2 folder, .mcap, .db3, a ROS 1 .bag, a CARMEN log, an MRPT rawlog or an .npz of scans"
-_SQLITE_MAGIC = b"SQLite format 3\0"
 
 
 def open_scans(path: Path | str, topic: str | None = None) -> ScanSource:
@@ -107,7 +106,7 @@ def _open_file(path: Path, topic: str | None) -> ScanSource:
     if head.startswith(MCAP_MAGIC):
         _need_suffix(path, ".mcap")
         return open_rosbag(path, topic)
-    if head.startswith(_SQLITE_MAGIC):
+    if head.startswith(SQLITE_MAGIC):
         _need_suffix(path, ".db3")
         return open_rosbag(path, topic)
     if head.startswith(b"PK\x03\x04") or path.suffix == ".npz":

@@ -245,7 +245,7 @@ RECORDINGS: list[tuple[str, str, str | bytes | Make, str]] = [
     ("MCAP magic alone", "a.mcap", b"\x89MCAP0\r\n", "no messages|no scans|not a bag|damaged"),
     ("MCAP with another name", "a.bin", b"\x89MCAP0\r\n", "name it"),
     ("SQLite magic alone", "a.db3", b"SQLite format 3\0", "no messages|no scans|not a bag|damaged|no topics"),
-    ("ROS 1 magic alone", "a.bag", b"#ROSBAG V2.0\n", "got no messages at all"),
+    ("ROS 1 magic alone", "a.bag", b"#ROSBAG V2.0\n", "is not a bag that can be read"),
     ("npz that is no archive", "a.npz", b"PK\x03\x04" + bytes(50), "is not a NumPy archive"),
     ("npz of nothing", "a.npz", npz(ranges=None), "ranges is missing"),
     ("npz of objects", "a.npz", npz(ranges=np.array([{}, 1], dtype=object)), "is not a NumPy archive"),

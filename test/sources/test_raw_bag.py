@@ -66,9 +66,10 @@ def test_a_bag_that_is_cut_off_gives_what_is_left(tmp_path, plugin, described):
     got = read_all(open_raw_bag(bag, said.append))
     assert 20 < len(got) < len(MESSAGES)
     assert got == MESSAGES[: len(got)]
-    assert len(said) == 1
-    assert "damaged" in said[0]
-    assert f"{len(got)} messages could be read" in said[0]
+    assert len(said) == 2
+    assert "one by one" in said[0]
+    assert "damaged" in said[1]
+    assert f"{len(got)} messages could be read" in said[1]
 
 
 def test_a_bag_without_its_description_is_whole(tmp_path):
@@ -99,6 +100,8 @@ def no_bag(tmp_path, kind):
         (path := tmp_path / "bag.mcap").write_text("dear diary, today I walked")
     elif kind == "text as database":
         (path := tmp_path / "bag.db3").write_text("dear diary, today I walked")
+    elif kind == "half a page":
+        (path := tmp_path / "bag.db3").write_bytes(b"SQLite format 3\0" + bytes(50))
     elif kind == "header alone":
         (path := tmp_path / "bag.mcap").write_bytes(b"\x89MCAP0\r\n")
     elif kind == "unreadable":
@@ -117,11 +120,12 @@ def no_bag(tmp_path, kind):
     ("kind", "message"),
     [
         ("nothing", "does not exist"),
-        ("empty folder", "is not a bag"),
+        ("empty folder", "is not a rosbag2 folder"),
         ("empty file", "is empty"),
         ("text", "is not a bag"),
         ("text as database", "is not a bag"),
-        ("header alone", "holds no messages"),
+        ("header alone", "is not a bag that can be read"),
+        ("half a page", "is not a bag that can be read"),
         ("ROS 1", "ROS 1 bag"),
         ("no messages", "holds no messages"),
         ("unreadable", "cannot read"),
