@@ -175,7 +175,7 @@ def test_no_module_is_used_by_tests_alone() -> None:
     imported = {name for user in users for name in imports_of(user) if name != module_name(user)}
     started = {f"svfm_ros.nodes.{name}" for name in NODE_CONFIGS}
     started |= {module_name(p) for p in FILES if room_of(p) == "cli"}
-    started |= {experiment.module for experiment in EXPERIMENTS.values()}
+    started |= {f"svfm_ros.experiments.{experiment.module}" for experiment in EXPERIMENTS.values()}
     texts = "\n".join(u.read_text() for u in users)
     unused = {
         module_name(f)

@@ -11,7 +11,7 @@ import signal
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from svfm_ros.targets import Check
 
@@ -57,31 +57,21 @@ def _quiet_worker() -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)
 
 
-class _Numbered(Generic[A, R]):
-    """A function that returns the number of its argument with the result, since results arrive in any order."""
-
-    def __init__(self, function: Callable[[A], R]) -> None:
-        self._function = function
-
-    def __call__(self, numbered: tuple[int, A]) -> tuple[int, R]:
-        return numbered[0], self._function(numbered[1])
-
-
 def run_all(function: Callable[[A], R], arguments: Sequence[A], tick: Tick, doing: str) -> list[R]:
     """``function`` of every argument, in the arguments' order; both must be picklable."""
     workers = min(len(arguments), len(os.sched_getaffinity(0)))
     context = multiprocessing.get_context("spawn")  # a forked child would inherit torch's locks
-    results: dict[int, R] = {}
+    results: list[R] = []
     with context.Pool(workers, _quiet_worker) as pool:  # leaving the block ends the workers, also on Ctrl-C
-        for number, result in pool.imap_unordered(_Numbered(function), list(enumerate(arguments))):
-            results[number] = result
+        for result in pool.imap(function, arguments):
+            results.append(result)
             tick(f"{doing} {len(results)} of {len(arguments)}")
-    return [results[i] for i in range(len(arguments))]
+    return results
 
 
 @dataclass(frozen=True, slots=True)
 class Experiment:
-    """Name and module of an experiment, and what it shows."""
+    """Name and module (in this folder) of an experiment, and what it shows."""
 
     name: str
     module: str
@@ -89,41 +79,29 @@ class Experiment:
 
     def load(self) -> Callable[[bool, Tick], ExperimentResult]:
         """The function that runs it; its module is imported only now."""
-        module = importlib.import_module(self.module)
+        module = importlib.import_module(f"svfm_ros.experiments.{self.module}")
         function: Callable[[bool, Tick], ExperimentResult] = getattr(module, f"run_{self.name}")
         return function
 
 
 _ALL = (
     Experiment(
-        "crossing",
-        "svfm_ros.experiments.failures",
-        "paths that cross: one field fails, augmented fields and mixtures do not (fig. 1)",
+        "crossing", "failures", "paths that cross: one field fails, augmented fields and mixtures do not (fig. 1)"
     ),
-    Experiment("splitting", "svfm_ros.experiments.failures", "one start, two ends: only mixtures (fig. 1)"),
-    Experiment(
-        "scaling", "svfm_ros.experiments.failures", "one path, many speeds: a single deterministic field fails (fig. 1)"
-    ),
-    Experiment("circles", "svfm_ros.experiments.classification", "nested circles: VF, VF+TVLoss, SVFM (figs. 7, 12)"),
-    Experiment("moons", "svfm_ros.experiments.classification", "two moons: VF, VF+TVLoss, SVFM (fig. 12)"),
-    Experiment("xor", "svfm_ros.experiments.classification", "exclusive or: VF, VF+TVLoss, SVFM (fig. 12)"),
-    Experiment(
-        "grid", "svfm_ros.experiments.grid_search", "the paper's grid of layers, units, batch and rate (appendix B.1)"
-    ),
-    Experiment("nfe", "svfm_ros.experiments.nfe", "function evaluations per instance (figs. 9, 13)"),
-    Experiment("cyclic", "svfm_ros.experiments.cyclic", "the time tuple carries a periodic function on (fig. 8)"),
-    Experiment(
-        "uncertainty", "svfm_ros.experiments.three_uncertainties", "mixture, length and direction uncertainty (fig. 4)"
-    ),
-    Experiment("alignment", "svfm_ros.experiments.solver_cost", "truncation error as fields align (appendix A.2)"),
-    Experiment(
-        "frozen", "svfm_ros.experiments.solver_cost", "function evaluations with frozen noise and without (section 3)"
-    ),
-    Experiment("behaviour", "svfm_ros.experiments.behaviour", "200 paths from the couch on the floor plan (fig. 10a)"),
-    Experiment("counterfactual", "svfm_ros.experiments.behaviour", "the same, had it been night (fig. 10b)"),
-    Experiment(
-        "slam", "svfm_ros.experiments.slam_maps", "the four maps of the appendix: door, kitchen, landing, study"
-    ),
+    Experiment("splitting", "failures", "one start, two ends: only mixtures (fig. 1)"),
+    Experiment("scaling", "failures", "one path, many speeds: a single deterministic field fails (fig. 1)"),
+    Experiment("circles", "classification", "nested circles: VF, VF+TVLoss, SVFM (figs. 7, 12)"),
+    Experiment("moons", "classification", "two moons: VF, VF+TVLoss, SVFM (fig. 12)"),
+    Experiment("xor", "classification", "exclusive or: VF, VF+TVLoss, SVFM (fig. 12)"),
+    Experiment("grid", "grid_search", "the paper's grid of layers, units, batch and rate (appendix B.1)"),
+    Experiment("nfe", "nfe", "function evaluations per instance (figs. 9, 13)"),
+    Experiment("cyclic", "cyclic", "the time tuple carries a periodic function on (fig. 8)"),
+    Experiment("uncertainty", "three_uncertainties", "mixture, length and direction uncertainty (fig. 4)"),
+    Experiment("alignment", "solver_cost", "truncation error as fields align (appendix A.2)"),
+    Experiment("frozen", "solver_cost", "function evaluations with frozen noise and without (section 3)"),
+    Experiment("behaviour", "behaviour", "200 paths from the couch on the floor plan (fig. 10a)"),
+    Experiment("counterfactual", "behaviour", "the same, had it been night (fig. 10b)"),
+    Experiment("slam", "slam_maps", "the four maps of the appendix: door, kitchen, landing, study"),
 )
 
 EXPERIMENTS = {e.name: e for e in _ALL}
