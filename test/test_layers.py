@@ -58,7 +58,6 @@ ROS |= {
     "diagnostic_msgs",
     "rosgraph_msgs",
     "tf2_msgs",
-    "sensor_msgs_py",
 }
 ROS |= {"launch", "launch_ros", "ament_index_python"}
 

@@ -1,6 +1,6 @@
 """PointCloud2 to Scan: points of a horizontal slice, sorted into beams by their bearing.
 
-Uses ``sensor_msgs_py`` where it is installed (it is not on PyPI) and numpy where it is not.
+Clouds are read with numpy, because ``sensor_msgs_py`` is not on PyPI.
 """
 
 import math
@@ -65,14 +65,6 @@ def read_xyz(message: PointCloud2) -> Array:
 
 
 def _read_records(message: PointCloud2, names: list[str]) -> NDArray[np.void]:
-    try:
-        from sensor_msgs_py import point_cloud2
-    except ImportError:
-        return _read_bytes(message, names)
-    return np.asarray(point_cloud2.read_points(message, field_names=names)).ravel()
-
-
-def _read_bytes(message: PointCloud2, names: list[str]) -> NDArray[np.void]:
     """Read the fields with numpy: a view of the bytes with one record per point."""
     order = ">" if message.is_bigendian else "<"
     by_name = {f.name: f for f in message.fields}
