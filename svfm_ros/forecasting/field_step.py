@@ -1,4 +1,4 @@
-"""One step of a walk under one field: the predictive density of the move, and what the move teaches about the walker.
+"""One step of a walk under one field: the predictive density of the move, and the filters of pace and direction.
 
 A move from x is seen along and across the field's direction there, relative to the expected length
 ``M = dt * speed(x) * ramp``: ``y = along / M - 1`` and ``z = across / M``.
@@ -45,7 +45,7 @@ KEPT = 6
 LEAST_MPS = 0.05
 """Speed below which a field's length is taken as this: directions and relative lengths stay defined."""
 CLIP = 3.0
-"""A move teaches no more than one that is off by so many scales."""
+"""Deviations from the prediction are clipped to so many scales before they update the filters."""
 _GAINS = 24  # moves after which the gains no longer change
 USUAL_M = 0.4
 """Length of a move for which gains are computed."""

@@ -1,4 +1,4 @@
-"""The walks that a model was learnt from, on its time step: where it knows something, what training goes on from."""
+"""The walks that a model was learnt from, on its time step. Forecasts are known near them; training can resume."""
 
 from dataclasses import dataclass
 

@@ -48,7 +48,7 @@ class Forecaster:
     ) -> None:
         """Load what is needed once; ``walls`` is the map in the frame of the walks.
 
-        With a ``resident`` whom the model knows, their habits are used; otherwise those of the home. ``device`` is
+        If the model has habits of ``resident``, these are used, otherwise those of the home. ``device`` is
         ``cpu`` (compiled code), ``cuda`` or ``cuda:N`` (torch), ``auto`` (whichever is faster, measured now, for one
         forecast and for many), or ``torch``, the GPU's code on the CPU, to compare.
         """
@@ -102,7 +102,7 @@ class Forecaster:
         """Paths from a start (x, y, ...) in metres at a Unix time.
 
         ``covariance`` (2, 2) or (3, 3) is that of the pose. ``walk_so_far`` ends at the start; the posterior over
-        fields follows from it. ``what_if_hour`` asks the same at another local hour.
+        fields follows from it. ``what_if_hour`` replaces the local hour.
         """
         asked = self._asked(horizon_s, samples, seed)
         question = self._question(start, stamp_ns, covariance, walk_so_far, what_if_hour)
@@ -278,7 +278,7 @@ class Forecaster:
             self._walls = walls
 
     def posterior(self, walk_so_far: Walk, hour: float | None = None) -> Posterior | None:
-        """What the walk so far says; None where it is shorter than one step."""
+        """The posterior after the walk so far; None where it is shorter than one step."""
         xy, variance = on_ticks(walk_so_far, self.file.model.dt_s)
         if len(xy) < 2:
             return None

@@ -1,4 +1,4 @@
-"""What the walk so far says: which field, or free walking; moving or standing; pace and side."""
+"""Posterior after the walk so far: which field, or free walking; moving or standing; pace and side."""
 
 from dataclasses import dataclass
 

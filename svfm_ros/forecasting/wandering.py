@@ -1,4 +1,4 @@
-"""How open is it where someone goes next? The entropy of their habits, with an interval.
+"""Wandering index: the entropy of the place that someone goes to next, with an interval.
 
 Habits are learnt from the walks themselves, by origin, hour and kind of day, and drawn from their posterior. In each
 draw the entropy of the next place is known at the start of every walk; the mean over walks is the wandering index of

@@ -123,7 +123,7 @@ def _claim(path: Path) -> IO[bytes] | None:
     """An open file that keeps other nodes from writing the same map, until it is closed or its process has ended."""
     try:
         file = path.with_name(f".{path.name}.lock").open("wb")
-    except OSError:  # a folder that cannot be written to: its maker and the first write say so
+    except OSError:  # a folder that cannot be written to is reported by the first write
         return None
     try:
         fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -143,7 +143,7 @@ def _age_s(path: Path) -> float:
     """Seconds since the map was saved, infinite where neither the file nor the one before it is there."""
     # Only the one before is there where a damaged file was put aside and no scan got a pose since.
     for saved in (path, previous_of(path)):
-        with suppress(FileNotFoundError, NotADirectoryError):  # where no folder can be, its maker says so
+        with suppress(FileNotFoundError, NotADirectoryError):  # a folder that cannot be made is reported elsewhere
             return time.time() - saved.stat().st_mtime
     return math.inf
 

@@ -37,7 +37,7 @@ class Task:
     places: str = option("", "places.yaml with names, or nothing")
     resident: str = option("", "whose walks; empty: everyone's")
     slack: float = option(0.02, "this much worse on new walks is no worse, nats per step", low=0.0)
-    niceness: int = option(19, "how much the process gives way to others", low=0, high=19)
+    niceness: int = option(19, "niceness of the process", low=0, high=19)
     windows: WindowsConfig = field(default_factory=WindowsConfig)
     fields: WalkModelConfig = field(default_factory=WalkModelConfig)
     training: WalkTrainConfig = field(default_factory=WalkTrainConfig)
@@ -143,8 +143,8 @@ def _compared(walks: "list[Walk]", old: "WalkModelFile | None", config: Any) -> 
     return nll_per_step(learn(rest, config).file, unseen), nll_per_step(old, unseen)
 
 
-def _give_way(niceness: int) -> None:
-    """Live nodes come first: their answers are due within milliseconds, a model within minutes."""
+def _lower_priority(niceness: int) -> None:
+    """Lower the priority: forecasts are due within milliseconds, a model within minutes."""
     os.nice(niceness)
     with contextlib.suppress(OSError, AttributeError):  # where the system has no such thing
         os.sched_setscheduler(0, os.SCHED_BATCH, os.sched_param(0))
@@ -156,7 +156,7 @@ def main() -> int:
     events = EventWriter(sys.stdout)
     try:
         task = from_mapping(Task, json.load(sys.stdin))
-        _give_way(task.niceness)
+        _lower_priority(task.niceness)
         train(task, events)
     except SvfmError as error:
         events.write("failed", reason=str(error))

@@ -1,4 +1,4 @@
-"""What a model file says about itself. No ROS in here.
+"""Name, number of walks and score of the model file in use. No ROS in here.
 
 It is read in a process of its own (``python -m svfm_ros.pipeline.live.model_in_use FILE``): a trainer that is started
 beside a model would otherwise keep the 70 MB of libraries that reading it takes.

@@ -162,7 +162,7 @@ class WalkSaver:
         self._on_saved(walk)
 
     def _compare(self, walk: Walk, T_house_map: Pose2, map_number: int) -> None:
-        """Note where the map is in the house, and whether the walk before on the same map says the same."""
+        """Note where the map is in the house, and whether the previous walk on the same map agrees."""
         agreed = False
         if self._found is not None and self._found[0] == map_number:
             before = self._found[1]
