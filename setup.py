@@ -100,10 +100,6 @@ setup(
         "bench": ["gtsam", "open3d", "pydantic", "torchode", "yag-slam"],
     },
     zip_safe=True,
-    entry_points={
-        "console_scripts": [
-            "svfm = svfm_ros.cli:start",
-            *(f"{node} = svfm_ros.nodes.start:main" for node in NODES),
-        ],
-    },
+    scripts=["scripts/svfm"],  # a shell script, so that Ctrl-C is quiet from the first moment on
+    entry_points={"console_scripts": [f"{node} = svfm_ros.nodes.start:main" for node in NODES]},
 )

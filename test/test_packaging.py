@@ -59,6 +59,12 @@ def test_nodes_can_be_started_by_ros2_run(wheel: zipfile.ZipFile) -> None:
         assert (ROOT / "svfm_ros" / "nodes" / f"{node}.py").is_file()
 
 
+def test_the_command_is_the_script_of_this_tree(wheel: zipfile.ZipFile) -> None:
+    shipped = next(i for i in wheel.infolist() if i.filename.endswith(".data/scripts/svfm"))
+    assert wheel.read(shipped) == (ROOT / "scripts" / "svfm").read_bytes()
+    assert (shipped.external_attr >> 16) & 0o111
+
+
 def test_the_version_is_that_of_package_xml(wheel: zipfile.ZipFile) -> None:
     version = ET.parse(ROOT / "package.xml").getroot().findtext("version")
     metadata = next(n for n in wheel.namelist() if n.endswith("METADATA"))

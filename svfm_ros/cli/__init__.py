@@ -11,6 +11,7 @@ _INTERRUPTED = 130
 def start() -> int:
     """Run the executable ``svfm``; Ctrl-C ends it in one line, also while Python is still loading the rest."""
     try:
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})  # the executable blocks it while Python starts
         from svfm_ros.cli.main import main
 
         return main()

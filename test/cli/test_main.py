@@ -1,5 +1,8 @@
 """The command as a stranger types it: a process of its own."""
 
+import os
+import shutil
+import signal
 import subprocess
 import sys
 import xml.etree.ElementTree as ET
@@ -77,6 +80,31 @@ def test_ctrl_c_while_python_loads_is_one_line() -> None:
         [sys.executable, "-c", INTERRUPTED_WHILE_LOADING], capture_output=True, text=True, check=False
     )
     assert (done.returncode, done.stdout, done.stderr) == (130, "", "svfm: interrupted\n")
+
+
+def test_ctrl_c_at_the_very_start_of_the_executable_is_one_line() -> None:
+    """It is interrupted as soon as it is Python, long before any of our code runs."""
+    script = ROOT / "scripts" / "svfm"
+    path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
+    process = subprocess.Popen(
+        ["sh", script, "store", "--help"], stderr=subprocess.PIPE, text=True, env={**os.environ, "PATH": path}
+    )
+    while "python" not in os.readlink(f"/proc/{process.pid}/exe"):
+        pass  # until then it is a shell, or env
+    process.send_signal(signal.SIGINT)
+    _, err = process.communicate()
+    assert (process.returncode, err) == (130, "svfm: interrupted\n")
+
+
+def test_the_executable_runs_the_python_beside_it_also_through_a_link(tmp_path: Path) -> None:
+    beside = tmp_path / "bin" / "python3"
+    beside.parent.mkdir()
+    beside.write_text('#!/bin/sh\necho "$@"\n')
+    beside.chmod(0o755)
+    shutil.copy(ROOT / "scripts" / "svfm", beside.parent)
+    (tmp_path / "svfm").symlink_to(beside.parent / "svfm")
+    done = subprocess.run([tmp_path / "svfm", "train", "a b"], capture_output=True, text=True, check=True)
+    assert done.stdout == "-P -c from svfm_ros.cli import start; raise SystemExit(start()) train a b\n"
 
 
 SWALLOWED = """
