@@ -124,22 +124,23 @@ def _story(listener: "GraphListener", args: argparse.Namespace, nodes: contextli
         _say(text)
         _caption(listener, text)
 
-    milestones = _Milestones(listener, caption)
+    captions = _Captions(listener, caption)
+
+    def replay(name: str, rate: float, text: str) -> None:
+        captions.of_part = text
+        _replay(listener, alive, walks, name, rate, captions.look)
+
     caption("A resident with a worn LiDAR is simulated: a morning, a night, and two walks more.")
     walks = _simulate(args.out, args.seed, args.repeats)
     alive = nodes.enter_context(node_processes(args.out, _nodes(args.out)))
     caption(f"Mapping: the LiDAR draws the house while its wearer walks, {args.rate:g} times as fast as real.")
-    _replay(listener, alive, walks, "day", args.rate, milestones.look)
-    caption("The same evening: at night they mostly go to the landing.")
-    _replay(listener, alive, walks, "night", args.rate, milestones.look)
+    replay("day", args.rate, "")
+    replay("night", args.rate, "The same evening: at night they mostly go to the landing.")
     caption(f"Learning again, from all {listener.received.walks} walks of day and night.")
     _learn(listener, alive)
-    caption("Next morning, at real pace: the forecast sharpens with every step to the kitchen.")
-    _replay(listener, alive, walks, "live", 1.0)
-    caption("Back to the couch.")
-    _replay(listener, alive, walks, "back", args.rate)
-    caption("The same couch at night: before the first step, the landing is expected.")
-    _replay(listener, alive, walks, "live_night", 1.0)
+    replay("live", 1.0, "Next morning, at real pace: the forecast sharpens with every step to the kitchen.")
+    replay("back", args.rate, "Back to the couch.")
+    replay("live_night", 1.0, "The same couch at night: before the first step, the landing is expected.")
     time.sleep(1.0)  # the last forecast is still on its way
     caption("The report and the film are being made.")
     return walks
@@ -150,15 +151,20 @@ def _caption(listener: "GraphListener", text: str) -> None:
     listener.set_parameter("web_node", "caption", text)
 
 
-class _Milestones:
-    """Captions for the first walk and the first model, when they come."""
+class _Captions:
+    """Captions that wait for what they are about: the first pose of a part, the first walk, the first model."""
 
     def __init__(self, listener: "GraphListener", caption: Callable[[str], None]) -> None:
         self._listener, self._caption = listener, caption
         self._walk = self._model = False
+        self.of_part = ""  # written as soon as the part of the story has begun
 
     def look(self) -> None:
+        """Write what has become true; called while a part is replayed, from its first pose on."""
         seen = self._listener.received
+        if self.of_part:
+            self._caption(self.of_part)
+            self.of_part = ""
         if seen.walks and not self._walk:
             self._walk = True
             self._caption(f"Walks are cut where the wearer rests. {_TRAINING['min_walks']} of them make a first model.")
@@ -207,9 +213,12 @@ def _replay(
     walks: "DemoWalks",
     name: str,
     rate: float,
-    look: Callable[[], None] = lambda: None,
+    look: Callable[[], None],
 ) -> None:
-    """Replay one bag in a process of its own and show its progress; ``look`` is called now and then."""
+    """Replay one bag in a process of its own and show its progress.
+
+    ``look`` is called now and then, from the first pose of the bag on: until then the page shows the hour before.
+    """
     from svfm_ros.nodes.runtime.node_processes import start_player
 
     before, total = len(listener.received.poses), walks.scans[name]
@@ -220,7 +229,8 @@ def _replay(
 
             def show(figures: dict[str, Any]) -> None:
                 bar.update(task, **figures)
-                look()
+                if len(listener.received.poses) > before:
+                    look()
 
             _wait(lambda: player.poll() is not None, alive, listener, show, before)
         if player.returncode:
@@ -335,7 +345,7 @@ def _write_film(
 ) -> Path:
     """The forecasts of the walk to the kitchen until the wearer is well inside, three a second."""
     from svfm_ros.figures.animation import Moment, write_forecast_film
-    from svfm_ros.report.drawn_plan import wall_angle
+    from svfm_ros.wall_angle import wall_angle
 
     begin_ns, end_ns = walks.parts["live"].motion.start_ns, walks.end_ns("live")
     poses = {n: p for n, p in sorted(listener.received.poses.items()) if begin_ns <= n <= end_ns}
