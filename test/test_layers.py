@@ -49,7 +49,7 @@ MAY_IMPORT = {
 """For each room the other rooms it may import; every room may import base modules and ``config``."""
 
 BASE = {"atomic_files", "clock", "compiled", "config", "errors", "geometry", "installed_files", "mapio"}
-BASE |= {"progress", "targets", "types", "wording"}
+BASE |= {"progress", "targets", "types", "wall_angle", "wording"}
 ROS = {"rclpy", "rcl_interfaces", "builtin_interfaces", "sensor_msgs", "nav_msgs", "geometry_msgs", "std_msgs"}
 ROS |= {
     "lifecycle_msgs",

@@ -36,9 +36,15 @@ def forecaster_of(
     resident: str | None = None,
     device: str = "cpu",
 ) -> "Forecaster":
-    """A forecaster in the model's own frame; without given places, with those that the model's file holds."""
+    """A forecaster in the model's own frame; without given places, with those that the model's file holds.
+
+    Those that nobody has named are called by where they lie on the map ``grid``, if there is one.
+    """
     from svfm_ros.forecasting.forecaster import Forecaster
     from svfm_ros.forecasting.model_file import places_from
+    from svfm_ros.walks.place_names import named_by_plan
 
     known = places_from(file.metrics) if places is None else places
+    if places is None and grid is not None:
+        known = named_by_plan(known, grid)
     return Forecaster(file, known, replace(config, frame=file.frame), grid, resident, device)

@@ -61,7 +61,7 @@ def gather(
     zone_name, places = forecaster.file.time_zone, forecaster.places
     ordered = sorted(walks, key=lambda walk: int(walk.stamps_ns[0]))
     table = walk_table(ordered, places, forecaster.config.place_reach_m, zone_name)
-    starts = forecasts_by_hour(forecaster, ordered, tick)
+    starts = forecasts_by_hour(forecaster, ordered, grid, tick)
     tick("habits over time")
     shown = over_time(table, len(places), _unfamiliar(forecaster, ordered))
     tick("calibration")

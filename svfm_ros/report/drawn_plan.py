@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from svfm_ros.clock import hours_of_day
 from svfm_ros.types import OCCUPIED_FROM, OccupancyGrid, Places, Walk
+from svfm_ros.wall_angle import turned, wall_angle
 
 __all__ = [
     "DrawnMap",
@@ -20,7 +21,6 @@ __all__ = [
     "known_bounds",
     "map_picture",
     "thinned_centimetres",
-    "wall_angle",
 ]
 
 Array = NDArray[np.float64]
@@ -31,9 +31,6 @@ _MOST_POINTS = 60
 _FLOOR = 0.35  # a cell that is less likely occupied is drawn as floor
 _MARGIN_M = 0.6
 _CM = 100.0
-_MOST_WALL_CELLS = 4000  # for the angle of the walls
-_COARSE_RAD, _FINE_RAD = np.deg2rad(1.0), np.deg2rad(0.1)
-_BIN_M = 0.1
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,39 +87,10 @@ def drawn_plan(walks: Sequence[Walk], places: Places, grid: OccupancyGrid | None
     )
 
 
-def wall_angle(grid: OccupancyGrid) -> float:
-    """Angle of the walls against the axes of the map, in radians, between -45 and 45 degrees; 0 without walls.
-
-    Turned by the right angle, cells of walls share few rows and columns: the sum of squared counts is largest.
-    """
-    walls = grid.centres_of(np.nan_to_num(grid.prob) > OCCUPIED_FROM)
-    if len(walls) < 2:
-        return 0.0
-    walls = walls[:: 1 + len(walls) // _MOST_WALL_CELLS]
-    coarse = _best_angle(walls, np.arange(-np.pi / 4, np.pi / 4, _COARSE_RAD))
-    return _best_angle(walls, coarse + np.arange(-_COARSE_RAD, _COARSE_RAD, _FINE_RAD))
-
-
-def _best_angle(walls: Array, angles: Array) -> float:
-    scores = [sum(float(np.square(_histogram(axis)).sum()) for axis in _turned(walls, a).T) for a in angles.tolist()]
-    ties = np.flatnonzero(np.array(scores) >= max(scores) * (1.0 - 1e-9))
-    return float(angles[ties[np.argmin(np.abs(angles[ties]))]])
-
-
-def _histogram(values: Array) -> NDArray[np.int64]:
-    return np.bincount(np.floor((values - values.min()) / _BIN_M).astype(int))
-
-
-def _turned(xy: Array, turn: float) -> Array:
-    """Points ``(N, 2)`` turned by ``-turn``."""
-    cos, sin = np.cos(turn), np.sin(turn)
-    return np.asarray(xy @ np.array([[cos, -sin], [sin, cos]]))
-
-
 def known_bounds(grid: OccupancyGrid, turn: float) -> list[float]:
     """x0, y0, x1, y1 of the known part of a map after turning it by ``-turn``, in metres; empty without one."""
     known = grid.centres_of(~np.isnan(grid.prob))
-    return _box(_turned(known, turn)) if len(known) else []
+    return _box(turned(known, turn)) if len(known) else []
 
 
 def _bounds(walks: Sequence[Walk], grid: OccupancyGrid | None, turn: float) -> list[float]:
@@ -130,7 +98,7 @@ def _bounds(walks: Sequence[Walk], grid: OccupancyGrid | None, turn: float) -> l
     points = [w.xy for w in walks]
     if grid is not None:
         points.append(grid.centres_of(~np.isnan(grid.prob)))
-    return _box(_turned(np.concatenate(points), turn))
+    return _box(turned(np.concatenate(points), turn))
 
 
 def _box(points: Array) -> list[float]:

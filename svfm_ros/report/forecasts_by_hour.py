@@ -10,7 +10,8 @@ from numpy.typing import NDArray
 from svfm_ros.clock import hours_of_day
 from svfm_ros.forecasting.fit.grouping import group_points
 from svfm_ros.forecasting.forecaster import Forecaster
-from svfm_ros.types import Forecast, Walk
+from svfm_ros.types import Forecast, OccupancyGrid, Walk
+from svfm_ros.walks.place_names import PlanNames
 
 __all__ = ["POINTS", "HourForecast", "Start", "forecasts_by_hour"]
 
@@ -59,10 +60,12 @@ class _Origin:
     hours: Array  # (N,), local hours of the walks that begin here
 
 
-def forecasts_by_hour(forecaster: Forecaster, walks: Sequence[Walk], tick: Callable[[str], None]) -> list[Start]:
-    """Forecasts from the most frequent starts, at most six."""
+def forecasts_by_hour(
+    forecaster: Forecaster, walks: Sequence[Walk], grid: OccupancyGrid | None, tick: Callable[[str], None]
+) -> list[Start]:
+    """Forecasts from the most frequent starts, at most six; those in no place are named by the map."""
     found = []
-    for origin in _origins(forecaster, walks):
+    for origin in _origins(forecaster, walks, None if grid is None else PlanNames(grid)):
         tick(f"forecasts from {origin.name}")
         hours = [_forecast(forecaster, origin, hour) for hour in range(24)]
         x, y = (round(float(v), 3) for v in origin.xy)
@@ -70,7 +73,7 @@ def forecasts_by_hour(forecaster: Forecaster, walks: Sequence[Walk], tick: Calla
     return found
 
 
-def _origins(forecaster: Forecaster, walks: Sequence[Walk]) -> list[_Origin]:
+def _origins(forecaster: Forecaster, walks: Sequence[Walk], names: PlanNames | None) -> list[_Origin]:
     """Places where walks begin, and groups of starts that are in no place; the most frequent first."""
     begun = np.array([w.xy[0] for w in walks])
     hours = hours_of_day(np.array([w.stamps_ns[0] for w in walks]), forecaster.file.time_zone)
@@ -80,7 +83,11 @@ def _origins(forecaster: Forecaster, walks: Sequence[Walk]) -> list[_Origin]:
     if len(rest):
         group = group_points(begun[rest], _GROUP_M, _MOST_STARTS)
         members = sorted((rest[group == g] for g in np.unique(group)), key=len, reverse=True)
-        found += [_Origin(f"start {n}", _medoid(begun[own]), -1, hours[own]) for n, own in enumerate(members, 1)]
+        taken = list(forecaster.places.names)
+        for number, own in enumerate(members, 1):
+            xy = _medoid(begun[own])
+            taken.append((names and names.name_at(xy, taken)) or f"start {number}")
+            found.append(_Origin(taken[-1], xy, -1, hours[own]))
     return sorted(found, key=lambda origin: -len(origin.hours))[:_MOST_STARTS]
 
 

@@ -27,6 +27,7 @@ __all__ = [
     "colour_of",
     "find_places",
     "find_places_of_walks",
+    "is_found",
     "load_places",
     "places_file",
     "places_from_cells",
@@ -119,6 +120,11 @@ def save_places(places: Places, path: Path) -> None:
         raise DataError(f"cannot write {path}: {error.strerror}") from error
 
 
+def is_found(place: Place) -> bool:
+    """Whether a place was found and nobody has named it."""
+    return _FOUND_PATTERN.fullmatch(place.name) is not None
+
+
 def find_places_of_walks(
     walks: Iterable[Walk], known: Places | None = None, config: PlacesConfig | None = None
 ) -> Places:
@@ -181,7 +187,7 @@ def _new_place(visits: Array, others: Iterable[Place], config: PlacesConfig) -> 
 
 def _moved(place: Place, visits: Array, config: PlacesConfig) -> Place:
     """A found place moved to the mean of its visits; unchanged if a person named it or it has few visits."""
-    if len(visits) < config.min_visits or not _FOUND_PATTERN.fullmatch(place.name):
+    if len(visits) < config.min_visits or not is_found(place):
         return place
     middle = np.round(visits.mean(axis=0), 2)  # to the centimetre
     distance = np.linalg.norm(visits - middle, axis=1)

@@ -15,8 +15,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from svfm_ros.report.drawn_plan import known_bounds, map_picture, wall_angle
+from svfm_ros.report.drawn_plan import known_bounds, map_picture
 from svfm_ros.types import OccupancyGrid
+from svfm_ros.wall_angle import wall_angle
 
 __all__ = ["LatestState", "density_bytes", "json_bytes", "map_bytes", "path_bundle_bytes", "polyline_bytes"]
 

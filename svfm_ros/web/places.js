@@ -50,25 +50,42 @@ function list(focus = -1) {
     remove.onclick = () => { places.splice(i, 1); note(true); list(); };
     return row;
   }));
-  if (focus >= 0) byId("places").children[focus].querySelector("input").focus();
+  if (focus >= 0) byId("places").children[focus].querySelector("input").select();
   draw();
 }
 
-function add(x, y) {
+async function add(x, y) {
   const used = new Set(places.map((p) => p.colour));
   const colour = palette.find((c) => !used.has(c)) ?? palette[places.length % palette.length];
-  places.push({ name: "", x, y, radius: RADIUS_M, colour });
+  const place = { name: "", x, y, radius: RADIUS_M, colour };
+  const taken = places.map((p) => p.name);
+  places.push(place);
   note(true);
   list(places.length - 1);
+  const said = await suggestion({ x, y, taken });
+  if (!said || place.name || !places.includes(place)) return; // somebody has typed meanwhile
+  place.name = said;
+  list(places.indexOf(place));
 }
+
+// What a place is called by where it lies, until somebody types a better name; empty where the plan shows no rooms.
+async function suggestion(asked) {
+  try {
+    const answer = await post("name", asked);
+    return answer.ok ? await answer.text() : "";
+  } catch {
+    return ""; // saving will say what is wrong
+  }
+}
+
+const post = (path, body) => fetch(path + location.search, { method: "POST", headers: { "Content-Type": "application/json" }, body: JSON.stringify(body) });
 
 const round = (v) => Math.round(100 * v) / 100;
 
 async function save() {
   byId("problem").textContent = "";
   try {
-    const body = JSON.stringify({ places: places.map((p) => ({ ...p, x: round(p.x), y: round(p.y) })) });
-    const answer = await fetch("places" + location.search, { method: "POST", headers: { "Content-Type": "application/json" }, body });
+    const answer = await post("places", { places: places.map((p) => ({ ...p, x: round(p.x), y: round(p.y) })) });
     const said = await answer.text();
     if (answer.ok) {
       byId("line").textContent = said;

@@ -9,11 +9,13 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 from aiohttp import web
 
 from svfm_ros.errors import DataError, UsageError
 from svfm_ros.report.drawn_plan import drawn_plan
 from svfm_ros.types import OccupancyGrid, Places
+from svfm_ros.walks.place_names import PlanNames
 from svfm_ros.walks.places import colour_of, places_from_cells, save_places
 from svfm_ros.web.page_address import page_address
 from svfm_ros.web.page_site import PageSite
@@ -44,10 +46,12 @@ def serve_places(
 class _PlacesServer:
     def __init__(self, grid: OccupancyGrid, places: Places, file: Path, on_saved: Callable[[str], None]) -> None:
         self._grid, self._places, self._file, self._on_saved = grid, places, file, on_saved
+        self._names = PlanNames(grid)
         self._host = ""
 
     async def serve(self, port: int, on_start: Callable[[str], None]) -> None:
-        routes = [web.get("/", self._page), web.get("/plan", self._plan), web.post("/places", self._save)]
+        routes = [web.get("/", self._page), web.get("/plan", self._plan)]
+        routes += [web.post("/name", self._suggest), web.post("/places", self._save)]
         site = PageSite(routes, self._refusal, lambda _error: None)  # who asked is told
         try:
             port = await site.start(_HOST, port)
@@ -71,6 +75,15 @@ class _PlacesServer:
         palette = [colour_of(n) for n in range(_COLOURS)]
         return web.json_response({"plan": plan, "places": plan["places"], "palette": palette, "file": str(self._file)})
 
+    async def _suggest(self, request: web.Request) -> web.Response:
+        """A name for a new place by where it lies; empty where no rooms can be told apart."""
+        try:
+            asked = await _json(request)
+            xy, taken = np.array([float(asked["x"]), float(asked["y"])]), [str(name) for name in asked["taken"]]
+        except (DataError, KeyError, TypeError, ValueError) as error:
+            return web.Response(status=400, text=f"expected x, y and the names that are taken, got {error}")
+        return web.Response(text=self._names.name_at(xy, taken) or "")
+
     async def _save(self, request: web.Request) -> web.Response:
         try:
             self._places = places_from_cells(await _cells(request), "the page")
@@ -82,12 +95,16 @@ class _PlacesServer:
         return web.Response(text=said)
 
 
-async def _cells(request: web.Request) -> Any:
+async def _json(request: web.Request) -> dict[str, Any]:
     try:
         body = await request.json()
     except (ValueError, LookupError, RecursionError) as error:  # LookupError: an encoding that nobody knows
         raise DataError(f"expected JSON, got {error}") from error
-    cells = body.get("places") if isinstance(body, dict) else None
+    return body if isinstance(body, dict) else {}
+
+
+async def _cells(request: web.Request) -> Any:
+    cells = (await _json(request)).get("places")
     if not isinstance(cells, list):
         raise DataError("expected a list called places")
     for number, cell in enumerate(cells, 1):

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from svfm_ros.report.drawn_plan import drawn_plan, known_bounds, wall_angle
+from svfm_ros.report.drawn_plan import drawn_plan, known_bounds
 from svfm_ros.types import OccupancyGrid, Places, Pose2, Walk
 
 
@@ -18,14 +18,8 @@ def room(angle: float) -> OccupancyGrid:
     return OccupancyGrid(prob, cell_m, Pose2(-8.0, -8.0, 0.0))
 
 
-@pytest.mark.parametrize("degrees", [-40.0, -12.5, 0.0, 7.0, 22.3, 44.0])
-def test_the_angle_of_the_walls_is_found(degrees: float) -> None:
-    assert np.rad2deg(wall_angle(room(np.deg2rad(degrees)))) == pytest.approx(degrees, abs=1.0)
-
-
-def test_a_map_without_walls_is_not_turned() -> None:
+def test_an_empty_map_has_no_bounds() -> None:
     empty = OccupancyGrid(np.full((30, 30), np.nan, dtype=np.float32), 0.1, Pose2())
-    assert wall_angle(empty) == 0.0
     assert known_bounds(empty, 0.0) == []
 
 

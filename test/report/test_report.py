@@ -108,6 +108,8 @@ def test_walks_may_begin_where_no_place_is(folder: Path) -> None:
     assert found.plan.map is None
     assert found.calibration is None  # three walks are too few
     assert "start 1" in render(found)
+    on_map = gather(Forecaster(folder / "model.pt", ends), walks[:3], load_map(MAP))
+    assert [s.name for s in on_map.starts] == ["bottom left room"]  # which the plan shows
 
 
 def test_periods_and_calibration_are_there(content: dict[str, Any]) -> None:

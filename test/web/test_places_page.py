@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from browser import Browser, needs_browser
+from floor_plans import LOWER_LEFT, UPPER_RIGHT, floor_plan
 
 from svfm_ros.cli.main import main
 from svfm_ros.mapio import save_map
@@ -58,6 +59,30 @@ def test_a_click_and_a_name_become_a_place(house: Path, browser: Browser) -> Non
         page.eval("(() => { places[1].name = ''; return save(); })()")
         assert page.eval("byId('problem').textContent") == "place 2 has no name yet"
         assert load_places(house.parent / "places.yaml") == found
+    finally:
+        serving.terminate()
+        serving.communicate()
+
+
+@needs_browser
+def test_a_place_is_called_by_its_room_until_a_name_is_typed(tmp_path: Path, browser: Browser) -> None:
+    save_map(floor_plan(), tmp_path / "house.yaml")
+    command = [sys.executable, "-m", "svfm_ros.cli.main", "places", str(tmp_path / "house.yaml")]
+    serving = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+    try:
+        assert serving.stdout is not None
+        page = browser.open(serving.stdout.readline().split()[-1], 1000, 700)
+        page.wait_for("map && bounds")
+        for n, (x, y) in enumerate((LOWER_LEFT, (0.3, 1.2), UPPER_RIGHT)):
+            page.eval(f"add({x}, {y})")
+            page.wait_for(f"document.activeElement.getAttribute('aria-label') === 'name of place {n + 1}'")
+            page.wait_for("document.activeElement.value !== ''")
+        page.type("bedroom")  # in place of the suggestion
+        page.eval("byId('save').click()")
+        page.wait_for("byId('line').textContent.includes('3 places saved')")
+        names = ("bottom left room", "left side of the bottom left room", "bedroom")
+        assert load_places(tmp_path / "places.yaml").names == names
+        assert page.eval("post('name', { x: 'left', y: 0, taken: [] }).then((answer) => answer.status)") == 400
     finally:
         serving.terminate()
         serving.communicate()

@@ -20,6 +20,7 @@ from svfm_ros.config.walk_config import RecorderConfig
 from svfm_ros.errors import DataError
 from svfm_ros.pipeline.model_input import forecaster_of
 from svfm_ros.types import Forecast, OccupancyGrid, Places, Pose2, Walk
+from svfm_ros.walks.place_names import named_by_plan
 from svfm_ros.walks.walk_recorder import WalkRecorder
 
 if TYPE_CHECKING:  # compiled code takes a while to load: it is imported with the first model
@@ -169,6 +170,7 @@ class LiveForecaster:
         self._map: OccupancyGrid | None = None
         self._map_frame = ""
         self._map_is_new = False
+        self._named_by_map = False  # the places of the model in use
         self._map_in_house_frame = True
         self._map_has_moved = False
 
@@ -195,6 +197,7 @@ class LiveForecaster:
         raster.draw(forecaster.warm_up().samples_xy)
         with self._lock:
             self._forecaster, self._raster, self._map_is_new = forecaster, raster, True
+            self._named_by_map = False
         return forecaster
 
     def _read(self, path: Path) -> "WalkModelFile":
@@ -251,8 +254,7 @@ class LiveForecaster:
                 return None
             if self._map_is_new:
                 self._map_is_new = False
-                usable = self._map is not None and self._map_frame == forecaster.file.frame
-                forecaster.set_walls(self._map if usable else None)
+                self._use_map(forecaster, self._map if self._map_frame == forecaster.file.frame else None)
         reason = self.frame_problem(at.frame)
         if reason:
             return _unknown(forecaster, at, reason)
@@ -263,6 +265,13 @@ class LiveForecaster:
             walk_so_far=walk,
             what_if_hour=what_if_hour,
         )
+
+    def _use_map(self, forecaster: "Forecaster", grid: OccupancyGrid | None) -> None:
+        """Keep paths within the walls, and call places by where they lie; names change with the model only."""
+        forecaster.set_walls(grid)
+        if grid is not None and self._places is None and not self._named_by_map:
+            self._named_by_map = True
+            forecaster.places = named_by_plan(forecaster.places, grid)
 
     def frame_problem(self, frame: str) -> str:
         """Why the model cannot be used for poses in this frame; empty where it can."""

@@ -1,9 +1,11 @@
 """Forecasts of the walk under way: the walk so far, and frames that do not fit."""
 
 import os
+from dataclasses import replace
 
 import numpy as np
 import pytest
+from floor_plans import LOWER_LEFT, UPPER_RIGHT, floor_plan
 from tinymodel import START_NS, save_tiny
 from two_destinations import model_file, walk_along
 
@@ -11,10 +13,10 @@ from svfm_ros.atomic_files import write_whole
 from svfm_ros.config.forecast_config import ForecastConfig
 from svfm_ros.config.walk_config import RecorderConfig
 from svfm_ros.errors import DataError
-from svfm_ros.forecasting.model_file import save_walk_model
+from svfm_ros.forecasting.model_file import places_to, save_walk_model
 from svfm_ros.pipeline.live.live_forecast import DensityRaster, LiveForecaster, WalkSoFar, WearerPose
 from svfm_ros.pipeline.live.model_announcement import check_model_file
-from svfm_ros.types import OccupancyGrid, Pose2
+from svfm_ros.types import OccupancyGrid, Place, Places, Pose2
 
 
 def test_the_walk_so_far_begins_where_the_wearer_left():
@@ -172,3 +174,24 @@ def test_where_the_model_is_damaged_the_one_before_it_is_used_until_there_is_ano
     assert "the model before it is used" in caplog.text
     with pytest.raises(DataError, match="walk model"):  # one is in use: nothing is gained by the one before it
         live.load_model(path, ForecastConfig())
+
+
+def test_unnamed_places_are_called_by_the_plan_and_names_change_with_the_model_only(tmp_path):
+    found = (Place("place 1", *LOWER_LEFT, 0.5, "#0072b2"), Place("place 2", *UPPER_RIGHT, 0.5, "#d55e00"))
+    spots = Places(found)
+    file = replace(model_file(), metrics={**model_file().metrics, **places_to(spots)})
+    save_walk_model(tmp_path / "model.pt", file)
+    live = LiveForecaster(RecorderConfig())
+    live.load_model(tmp_path / "model.pt", ForecastConfig())
+    assert set(live.forecast(at("map"), None).shares) == {"place 1", "place 2", "elsewhere"}
+    live.set_map(floor_plan(), "map")
+    named = {"bottom left room", "top right room", "elsewhere"}
+    assert set(live.forecast(at("map"), None).shares) == named
+    live.set_map(floor_plan(((4.0, 0.0, 4.1, 5.6),)), "map")
+    assert set(live.forecast(at("map"), None).shares) == named
+    live.load_model(tmp_path / "model.pt", ForecastConfig())
+    assert set(live.forecast(at("map"), None).shares) == {"left room", "right room", "elsewhere"}
+    given = LiveForecaster(RecorderConfig(), spots)  # places of a file keep their names
+    given.load_model(tmp_path / "model.pt", ForecastConfig())
+    given.set_map(floor_plan(), "map")
+    assert set(given.forecast(at("map"), None).shares) == {"place 1", "place 2", "elsewhere"}
