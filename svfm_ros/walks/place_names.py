@@ -59,7 +59,7 @@ class PlanNames:
 
 
 def _names_of_rooms(rooms: Sequence[PlanRoom]) -> list[str]:
-    """A name for each room: what it is and where it lies; numbers where several would have the same."""
+    """A name for each room: what it is and where it lies; with letters where several would have the same."""
     if not rooms:
         return []
     low = min(r.low[0] for r in rooms), min(r.low[1] for r in rooms)
@@ -70,18 +70,24 @@ def _names_of_rooms(rooms: Sequence[PlanRoom]) -> list[str]:
         where = _where(room.middle, low, high) or "middle"
         kind = "corridor" if room.is_corridor else "room"
         plain.append(kind if room.is_corridor and kinds[True] == 1 else f"{where} {kind}")
-    return _numbered(plain, rooms)
+    return _lettered(plain, rooms)
 
 
-def _numbered(names: Sequence[str], rooms: Sequence[PlanRoom]) -> list[str]:
-    """The names, those that occur several times with numbers from left to right."""
+def _lettered(names: Sequence[str], rooms: Sequence[PlanRoom]) -> list[str]:
+    """The names, those that occur several times with letters from left to right; a number would meet a percentage."""
     times = Counter(names)
     found = list(names)
     for name in (n for n, count in times.items() if count > 1):
         same = sorted((i for i, n in enumerate(names) if n == name), key=lambda i: rooms[i].middle)
-        for number, i in enumerate(same, 1):
-            found[i] = f"{name} {number}"
+        for number, i in enumerate(same):
+            found[i] = f"{name} {_letters(number)}"
     return found
+
+
+def _letters(number: int) -> str:
+    """``A`` to ``Z``, then ``AA`` and so on."""
+    before = _letters(number // 26 - 1) if number >= 26 else ""
+    return before + chr(ord("A") + number % 26)
 
 
 def _where(at: Corner, low: Corner, high: Corner) -> str:
@@ -103,5 +109,5 @@ def _unique(name: str, taken: Collection[str]) -> str:
     number, found = 1, name
     while found in taken:
         number += 1
-        found = f"{name} {number}"
+        found = f"{name} ({number})"
     return found

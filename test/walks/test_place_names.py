@@ -42,7 +42,7 @@ def test_further_places_of_a_room_are_told_apart_and_the_first_keeps_its_name() 
         "bottom left room",
         "top right corner of the bottom left room",
         "left side of the bottom left room",
-        "left side of the bottom left room 2",
+        "left side of the bottom left room (2)",
         "left end of the corridor",
         "right end of the corridor",
         "middle of the bottom left room",
@@ -60,10 +60,10 @@ def test_names_that_a_person_gave_stay_and_are_not_given_twice() -> None:
     )
 
 
-def test_rooms_of_one_corner_are_numbered_from_left_to_right() -> None:
+def test_rooms_of_one_side_get_letters_from_left_to_right() -> None:
     grid = floor_plan(((2.0, 0.0, 2.1, 5.6), (4.2, 0.0, 4.3, 5.6)))
     found = named_by_plan(places((2.8, 2.0), (1.0, 2.0), (6.0, 2.0)), grid)
-    assert found.names == ("left room 2", "left room 1", "right room")
+    assert found.names == ("left room B", "left room A", "right room")
 
 
 @pytest.mark.parametrize("grid", [floor_plan(()), floor_plan(((2.0, 2.0, 2.1, 3.0),))], ids=["one room", "a screen"])
@@ -74,3 +74,14 @@ def test_where_no_rooms_can_be_told_apart_places_keep_their_numbers(grid: Occupa
 def test_a_place_outside_of_all_rooms_keeps_its_number() -> None:
     assert named_by_plan(places(LOWER_LEFT, (-2.0, 1.0)), floor_plan()).names == ("bottom left room", "place 2")
     assert PlanNames(floor_plan()).name_at(np.array((-2.0, 1.0)), ()) is None
+
+
+def test_names_are_unique_in_a_house_of_many_rooms() -> None:
+    prob = np.tile(floor_plan().prob[195:340, 195:365], (3, 4))  # twelve times the same flat
+    names = PlanNames(OccupancyGrid(prob, 0.05))
+    found: list[str] = []
+    for x in np.arange(0.3, prob.shape[1] * 0.05, 0.9):
+        for y in np.arange(0.3, prob.shape[0] * 0.05, 0.9):
+            found += [name] if (name := names.name_at(np.array([x, y]), found)) else []
+    assert len(found) == len(set(found)) > 300
+    assert len({name for name in found if " of the " not in name}) >= 40  # rooms
