@@ -4,14 +4,16 @@
 `make pictures` runs it. The pictures of the report and of the live page need a browser: without chromium they stay as
 they are.
 
-    python scripts/make_pictures.py [NAME ...]     some of pictures, experiments, tour, report, live
+    python scripts/make_pictures.py [NAME ...]     some of badges, pictures, experiments, tour, report, live
 """
 
+import re
 import shutil
 import subprocess
 import sys
 import tempfile
 import time
+import xml.etree.ElementTree as ET
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -32,6 +34,17 @@ _ON_THE_WAY = (
     "now.news?.caption.startsWith('Next morning') && now.soFar?.length > 24 && now.forecast?.known && now.paths"
 )
 _DEMO_S = 1200.0
+_LETTER, _PAD, _HIGH = 7, 8, 20  # pixels of a badge: width of a letter, beside the words, height
+_BADGE = """\
+<svg xmlns="http://www.w3.org/2000/svg" width="{wide}" height="{high}" role="img" aria-label="{name}: {value}">
+<rect width="{wide}" height="{high}" rx="3" fill="#555555"/>
+<path d="M{split} 0h{rest}a3 3 0 0 1 3 3v14a3 3 0 0 1-3 3H{split}z" fill="{colour}"/>
+<g fill="#ffffff" font-family="Verdana,DejaVu Sans,sans-serif" font-size="11" text-anchor="middle">
+<text x="{name_x}" y="14">{name}</text>
+<text x="{value_x}" y="14">{value}</text>
+</g>
+</svg>
+"""
 
 
 def main(names: Sequence[str]) -> int:
@@ -39,6 +52,7 @@ def main(names: Sequence[str]) -> int:
     with tempfile.TemporaryDirectory() as folder:
         out = Path(folder)
         draw = {
+            "badges": write_badges,
             "pictures": lambda: svfm("pictures", "--out", PICTURES),
             "experiments": lambda: draw_experiments(out),
             "tour": lambda: draw_tour(out),
@@ -51,6 +65,33 @@ def main(names: Sequence[str]) -> int:
             else:
                 draw[name]()
     return 0
+
+
+def write_badges() -> None:
+    """The badges of the README."""
+    for file, text in badges().items():
+        (PICTURES / file).write_text(text)
+
+
+def badges() -> dict[str, str]:
+    """The badges (SVG) by file name, from what the package itself says of ROS, Python and its licence."""
+    package = ET.parse(ROOT / "package.xml").getroot()
+    ros = re.findall(r"ros-(\w+)-rclpy", (ROOT / "setup.py").read_text())[0]
+    versions = re.search(r"not in \((.*)\)\)'", (ROOT / "scripts" / "setup.sh").read_text())
+    assert versions is not None
+    python = re.findall(r"\((\d+), (\d+)\)", versions[1])
+    return {
+        "ros.svg": badge("ROS 2", ros.capitalize(), "#22314e"),
+        "python.svg": badge("Python", " | ".join(map(".".join, python)), "#306998"),
+        "licence.svg": badge("licence", str(package.findtext("license")), "#2e8b57"),
+    }
+
+
+def badge(name: str, value: str, colour: str) -> str:
+    """A name and its value side by side, as an SVG."""
+    split, right = (2 * _PAD + _LETTER * len(words) for words in (name, value))
+    places = {"name_x": split / 2, "value_x": split + right / 2, "split": split, "rest": right - 3}
+    return _BADGE.format(name=name, value=value, colour=colour, wide=split + right, high=_HIGH, **places)
 
 
 def svfm(*words: object) -> None:

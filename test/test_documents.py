@@ -2,10 +2,12 @@
 
 import argparse
 import ast
+import importlib.util
 import re
 import shlex
 import subprocess
 import sys
+import xml.etree.ElementTree as ET
 from pathlib import Path
 
 import pytest
@@ -129,3 +131,20 @@ def test_ci_runs_the_test_command_of_the_readme() -> None:
     lines = (ROOT / ".ci" / "run").read_text().splitlines()
     assert "make test" in lines
     assert "scripts/colcon_build.sh" in lines
+
+
+def test_badges_say_what_the_package_says() -> None:
+    spec = importlib.util.spec_from_file_location("make_pictures", ROOT / "scripts" / "make_pictures.py")
+    assert spec is not None
+    assert spec.loader is not None
+    script = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(script)
+    made = script.badges()
+    assert {name: ET.fromstring(text).get("aria-label") for name, text in made.items()} == {
+        "ros.svg": "ROS 2: Jazzy",
+        "python.svg": "Python: 3.11 | 3.12",
+        "licence.svg": "licence: Apache-2.0",
+    }
+    for name, text in made.items():
+        assert (ROOT / "docs" / "pictures" / name).read_text() == text, "type: python scripts/make_pictures.py badges"
+        assert f"](docs/pictures/{name})" in (ROOT / "README.md").read_text()
