@@ -66,6 +66,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Forecast every walk and compare."""
+    import numpy as np
+
     from svfm_ros.forecasting.model_file import load_walk_model
     from svfm_ros.pipeline.evaluation import BEST_OF, evaluate_forecasts
     from svfm_ros.pipeline.learn import scored_on_unseen
@@ -85,7 +87,7 @@ def run(args: argparse.Namespace) -> int:
             forecaster, scored, args.seed, lambda done, of: bar.update(task, completed=done, total=of)
         )
     if args.png is not None:
-        _draw(args.png, found.levels, f"{found.walks} walks, model {forecaster.model_id}")
+        _draw(args.png, np.concatenate(found.levels), f"{found.walks} walks, model {forecaster.model_id}")
     figures = {
         "walks_trained_on": len(given.walks) - len(scored.unseen),
         "samples": args.samples,

@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from svfm_ros.sim.house import House
     from svfm_ros.sim.sim_recording import Recorder, Recording
     from svfm_ros.sim.trips import LabelledWalk
+    from svfm_ros.types import Walk
 
 __all__ = ["OPTION_NAMES", "add_arguments", "run"]
 
@@ -48,6 +49,7 @@ OPTION_NAMES = {
 """Options of the command line whose field in a config has another name."""
 
 _MOST_DAYS = 3660.0
+_MICROSECOND_NS = 1000
 _EFFECTS = {
     "noise": "range noise",
     "quantisation": "steps of the range",
@@ -266,17 +268,26 @@ def _walks(args: argparse.Namespace, house: "House", config: "SimConfig") -> "li
 
 
 def _write_truth(args: argparse.Namespace, config: "SimConfig", walks: "list[LabelledWalk]") -> None:
-    from svfm_ros.sim.sim_recording import write_labels_csv, write_walks_csv
+    from svfm_ros.sim.sim_recording import write_labels_csv
     from svfm_ros.sim.trips import shifted_walks
+    from svfm_ros.walks.walk_csv import write_walks_csv
 
     walks = shifted_walks(walks, config.recording.origin_x_m, config.recording.origin_y_m)
 
     for path in (args.walks_csv, args.out and args.out / "walks.csv"):
         if path:
-            write_walks_csv(walks, path)
+            write_walks_csv([_as_measured(one.walk) for one in walks], path)
     for path in (args.labels_csv, args.out and args.out / "labels.csv"):
         if path:
             write_labels_csv(walks, path)
+
+
+def _as_measured(walk: "Walk") -> "Walk":
+    """The walk as a tracker would write it: to the microsecond and a tenth of a millimetre, without a name."""
+    from svfm_ros.walks.walk_csv import NOBODY
+
+    stamps_ns = walk.stamps_ns // _MICROSECOND_NS * _MICROSECOND_NS
+    return replace(walk, stamps_ns=stamps_ns, poses=walk.poses.round(4), resident=NOBODY)
 
 
 def _write_bags(args: argparse.Namespace, house: "House", config: "SimConfig", walks: "list[LabelledWalk]") -> _Written:

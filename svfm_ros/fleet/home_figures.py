@@ -16,7 +16,6 @@ if TYPE_CHECKING:
     from svfm_ros.forecasting.free_walker import FreeWalkerPrior
     from svfm_ros.forecasting.model_file import WalkModelFile
     from svfm_ros.pipeline.evaluation import Evaluation
-    from svfm_ros.pipeline.learn import Scored
     from svfm_ros.types import OccupancyGrid, Walk
 
 __all__ = ["HomeFigures", "resident_figures"]
@@ -96,9 +95,10 @@ def _figures(
     others = [walk for walk in walks if walk.resident != resident]
     grid = None if drawing is None else load_map(drawing)
     forecaster = forecaster_of(file, ForecastConfig(), grid=grid, resident=resident)
-    scored, found, why_not = _scored(forecaster, own, prior, others, grid)
+    found, why_not = _evaluated(forecaster, own, prior, others, grid)
+    levels = () if found is None else found.levels
     if report is not None:
-        write_whole(report, render(gather(forecaster, own, grid, scored=scored, others=others)).encode())
+        write_whole(report, render(gather(forecaster, own, grid, levels=levels, others=others)).encode())
     days = sorted({_day(walk, file.time_zone) for walk in own})
     mean, low, high = _wandering(forecaster, own)
     return HomeFigures(
@@ -123,23 +123,23 @@ def _figures(
     )
 
 
-def _scored(
+def _evaluated(
     forecaster: "Forecaster",
     own: "Sequence[Walk]",
     prior: "FreeWalkerPrior | None",
     others: "Sequence[Walk]",
     grid: "OccupancyGrid | None",
-) -> "tuple[Scored | None, Evaluation | None, tuple[str, ...]]":
-    """A model with walks it never saw, how it forecasts them, and nothing; or nothing twice, and why."""
+) -> "tuple[Evaluation | None, tuple[str, ...]]":
+    """How the model forecasts walks it never saw, or None and why not."""
     from svfm_ros.pipeline.evaluation import evaluate_forecasts
     from svfm_ros.pipeline.learn import scored_on_unseen
     from svfm_ros.pipeline.model_input import forecaster_of
 
     try:
         scored = scored_on_unseen(forecaster.file, own, prior, others)
-        return scored, evaluate_forecasts(forecaster_of(scored.file, forecaster.config, grid=grid), scored), ()
+        return evaluate_forecasts(forecaster_of(scored.file, forecaster.config, grid=grid), scored), ()
     except DataError as error:  # too few walks, or all with gaps: the model is none the worse for it
-        return None, None, (f"not scored: {error}",)
+        return None, (f"not scored: {error}",)
 
 
 def _warnings(file: "WalkModelFile", walks: int, found: "Evaluation | None") -> Iterator[str]:

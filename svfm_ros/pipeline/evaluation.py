@@ -19,7 +19,7 @@ from svfm_ros.pipeline.learn import Scored, nll_per_step
 from svfm_ros.types import Forecast, Walk, WalkWindows
 from svfm_ros.walks.windows import make_windows
 
-__all__ = ["BEST_OF", "Evaluation", "evaluate_forecasts"]
+__all__ = ["BEST_OF", "Evaluation", "evaluate_forecasts", "walk_levels"]
 
 Array = NDArray[np.float64]
 
@@ -46,7 +46,7 @@ class Evaluation:
     entropy: float | None  # nats, mean
     unfamiliar: float | None  # mean probability of being off the habits at the end of a walk
     relearnt: bool  # the model had seen all walks; scored is one learnt in the same way without a fifth of them
-    levels: Array = field(repr=False)  # where the truth lies in each forecast, all walks and times together
+    levels: tuple[Array, ...] = field(repr=False)  # of each walk, see ``walk_levels``
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +68,7 @@ def evaluate_forecasts(
     """Forecast every walk that the model never saw, and compare; ``forecaster`` is that of ``scored.file``."""
     windows = _windows(scored)
     done = _forecast_all(forecaster, windows, seed, progress or (lambda _done, _of: None))
-    levels = np.concatenate(_per_walk(done, lambda paths, truth: scores.region_levels(paths[:, 1:], truth[1:])))
+    levels = _levels(done)
     shares = [f.shares for f in done.forecasts]
     known = [f.entropy for f in done.forecasts if f.entropy is not None]
     mean_shares = {name: float(np.mean([s[name] for s in shares])) for name in shares[0]}
@@ -81,8 +81,8 @@ def evaluate_forecasts(
         share_tv=scores.total_variation(mean_shares, scores.shares_of(done.ends)),
         destination_log_loss=scores.destination_log_loss(shares, done.ends),
         energy_distance_m=_energy_distance(done),
-        coverage_50=scores.coverage(levels, 0.5),
-        coverage_90=scores.coverage(levels, 0.9),
+        coverage_50=scores.coverage(np.concatenate(levels), 0.5),
+        coverage_90=scores.coverage(np.concatenate(levels), 0.9),
         min_ade20_m=float(np.mean([b.min_ade_m for b in best])),
         min_fde20_m=float(np.mean([b.min_fde_m for b in best])),
         entropy=float(np.mean(known)) if known else None,
@@ -90,6 +90,19 @@ def evaluate_forecasts(
         relearnt=scored.relearnt,
         levels=levels,
     )
+
+
+def walk_levels(forecaster: Forecaster, scored: Scored) -> tuple[Array, ...]:
+    """For each walk that the model never saw, the smallest region that holds each true position ``(K,)``.
+
+    Regions are given by their probability: uniform in [0, 1] when forecasts are calibrated. The same regions give the
+    coverage of ``evaluate_forecasts``.
+    """
+    return _levels(_forecast_all(forecaster, _windows(scored), 0, lambda _done, _of: None))
+
+
+def _levels(done: _ForecastWalks) -> tuple[Array, ...]:
+    return tuple(_per_walk(done, lambda paths, truth: scores.region_levels(paths[:, 1:], truth[1:])))
 
 
 def _windows(scored: Scored) -> WalkWindows:

@@ -6,17 +6,11 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from svfm_ros.forecasting.forecaster import Forecaster
-from svfm_ros.forecasting.scores import region_levels
-from svfm_ros.types import Walk
-
 __all__ = ["REGIONS", "Calibration", "calibrate"]
 
 Array = NDArray[np.float64]
 
 REGIONS = tuple(round(0.05 * i, 2) for i in range(1, 20))
-_SAMPLES = 200
-_MOST_WALKS = 150
 _DRAWS, _TAIL = 500, 0.025  # of the bootstrap over walks
 
 
@@ -31,10 +25,11 @@ class Calibration:
     walks: int
 
 
-def calibrate(forecaster: Forecaster, unseen: Sequence[Walk]) -> Calibration | None:
-    """Calibration with 95 % intervals; None with fewer than two walks, which allow no interval."""
-    levels = [_levels(forecaster, walk, n) for n, walk in enumerate(unseen[-_MOST_WALKS:])]
-    levels = [x for x in levels if len(x)]
+def calibrate(levels: Sequence[Array]) -> Calibration | None:
+    """Calibration with 95 % intervals from the levels of each walk, as ``pipeline.evaluation.walk_levels`` has them.
+
+    None with fewer than two walks, which allow no interval.
+    """
     if len(levels) < 2:
         return None
     inside = np.array([[(x <= region).sum() for region in REGIONS] for x in levels])  # (N, R)
@@ -48,15 +43,3 @@ def calibrate(forecaster: Forecaster, unseen: Sequence[Walk]) -> Calibration | N
 
 def _rounded(values: Array) -> list[float]:
     return [round(float(v), 4) for v in values]
-
-
-def _levels(forecaster: Forecaster, walk: Walk, seed: int) -> Array:
-    """Probability of the smallest region around each true position of a walk; empty where nothing is known."""
-    dt_s = forecaster.file.model.dt_s
-    ticks = min(int(walk.times_s[-1] / dt_s), round(forecaster.config.longest_s / dt_s))
-    if ticks < 1:
-        return np.empty(0)
-    found = forecaster.forecast(walk.xy[0], int(walk.stamps_ns[0]), horizon_s=ticks * dt_s, samples=_SAMPLES, seed=seed)
-    if not found.known:
-        return np.empty(0)
-    return region_levels(found.samples_xy[:, 1:], walk.xy_at(found.times_s[1:]))

@@ -9,7 +9,8 @@ from numpy.typing import NDArray
 
 from svfm_ros.errors import DataError
 from svfm_ros.forecasting.forecaster import Forecaster
-from svfm_ros.pipeline.learn import Scored, scored_on_unseen
+from svfm_ros.pipeline.evaluation import walk_levels
+from svfm_ros.pipeline.learn import scored_on_unseen
 from svfm_ros.report.calibration import Calibration, calibrate
 from svfm_ros.report.drawn_plan import DrawnPlan, drawn_plan
 from svfm_ros.report.forecasts_by_hour import POINTS, Start, forecasts_by_hour
@@ -20,6 +21,7 @@ from svfm_ros.types import OccupancyGrid, Walk
 
 __all__ = ["ReportContent", "gather"]
 
+Array = NDArray[np.float64]
 Tick = Callable[[str], None]
 
 _MOST_SCORED = 1500  # walks whose unfamiliarity is computed, spread over the whole record
@@ -48,12 +50,12 @@ def gather(
     walks: Sequence[Walk],
     grid: OccupancyGrid | None = None,
     tick: Tick = lambda _doing: None,
-    scored: Scored | None = None,
+    levels: Sequence[Array] | None = None,
     others: Sequence[Walk] = (),
 ) -> ReportContent:
     """The report on one person's walks, which are in the model's frame.
 
-    ``scored`` is the model whose calibration is shown, with walks it never saw, if there is one at hand; ``others`` are
+    ``levels`` are those of an ``Evaluation`` of the model, if there is one at hand, for the calibration; ``others`` are
     walks of other residents that the model was learnt from.
     """
     if not walks:
@@ -65,7 +67,7 @@ def gather(
     tick("habits over time")
     shown = over_time(table, len(places), _unfamiliar(forecaster, ordered))
     tick("calibration")
-    calibration = _calibration(forecaster, ordered, scored, others)
+    calibration = calibrate(_levels(forecaster, ordered, others) if levels is None else levels)
     first, last = (date.fromordinal(int(day)).isoformat() for day in (table.day[0], table.day[-1]))
     person = ordered[0].resident
     plan = drawn_plan(ordered, places, grid, zone_name)
@@ -89,20 +91,17 @@ def gather(
     )
 
 
-def _calibration(
-    forecaster: Forecaster, walks: Sequence[Walk], scored: Scored | None, others: Sequence[Walk]
-) -> Calibration | None:
-    """Calibration on walks that a model did not learn from; None where there are too few walks.
+def _levels(forecaster: Forecaster, walks: Sequence[Walk], others: Sequence[Walk]) -> Sequence[Array]:
+    """Levels of walks that a model did not learn from; empty where there are too few walks.
 
     Where the model learned from all of them, another one is trained in the same way without a fifth of the latest.
     """
     try:
-        scored = scored or scored_on_unseen(forecaster.file, walks[-_MOST_CALIBRATED:], others=others)
+        scored = scored_on_unseen(forecaster.file, walks[-_MOST_CALIBRATED:], others=others)
+        again = Forecaster(scored.file, forecaster.places, forecaster.config, resident=forecaster.resident)
+        return walk_levels(again, scored)
     except DataError:
-        return None
-    return calibrate(
-        Forecaster(scored.file, forecaster.places, forecaster.config, resident=forecaster.resident), scored.unseen
-    )
+        return ()
 
 
 def _unfamiliar(forecaster: Forecaster, walks: Sequence[Walk]) -> NDArray[np.float64]:

@@ -27,7 +27,6 @@ __all__ = [
     "Recording",
     "TruePose",
     "write_labels_csv",
-    "write_walks_csv",
 ]
 
 
@@ -164,28 +163,11 @@ def _write_message(bag: BagWriter, message: Message) -> None:
         bag.write_odometry(message.stamp_ns, message.T_odom_base, message.twist, message.covariance)
 
 
-def write_walks_csv(walks: Sequence[LabelledWalk], path: Path) -> int:
-    """``walk_id,t,x,y`` with t in Unix seconds to the microsecond; returns the number of rows."""
-    rows = ["walk_id,t,x,y"]
-    for labelled in walks:
-        walk = labelled.walk
-        seconds, rest = (walk.stamps_ns // NS_PER_S).tolist(), (walk.stamps_ns % NS_PER_S // 1000).tolist()
-        x, y = walk.xy.T.tolist()
-        cells = zip(seconds, rest, x, y, strict=True)
-        rows += [f"{walk.walk_id},{s}.{us:06d},{a:.4f},{b:.4f}" for s, us, a, b in cells]
-    _write(path, rows)
-    return len(rows) - 1
-
-
 def write_labels_csv(walks: Sequence[LabelledWalk], path: Path) -> None:
     """``walk_id,origin,destination,start,end`` with times in Unix seconds."""
     rows = ["walk_id,origin,destination,start,end"]
     for labelled in walks:
         begin, end = (f"{int(s) / NS_PER_S:.3f}" for s in labelled.walk.stamps_ns[[0, -1]])
         rows.append(f"{labelled.walk.walk_id},{labelled.origin},{labelled.destination},{begin},{end}")
-    _write(path, rows)
-
-
-def _write(path: Path, rows: Sequence[str]) -> None:
     with atomic_files.writing(path):
         atomic_files.write_whole(path, ("\n".join(rows) + "\n").encode())

@@ -22,9 +22,12 @@ from svfm_ros.clock import NS_PER_S
 from svfm_ros.errors import DataError, short
 from svfm_ros.types import Walk
 
-__all__ = ["headings", "read_walks_csv", "write_walks_csv"]
+__all__ = ["NOBODY", "headings", "read_walks_csv", "write_walks_csv"]
 
 Array = NDArray[np.float64]
+
+NOBODY = "unknown"
+"""The resident of walks that carry no name."""
 
 _REQUIRED = ("walk_id", "t", "x", "y")
 _LAST_STAMP_S = 9.2e9  # what fits into 64 bits of nanoseconds
@@ -62,7 +65,7 @@ class _Span:
     end: int
 
 
-def read_walks_csv(path: Path, resident: str = "unknown") -> list[Walk]:
+def read_walks_csv(path: Path, resident: str = NOBODY) -> list[Walk]:
     """All walks of a file, in its order; ``resident`` is used where the file names none."""
     table = _read_table(Path(path))
     spans = _spans(table)
@@ -245,16 +248,21 @@ def _check_times(table: _Table, spans: list[_Span], stamps: NDArray[np.int64]) -
 
 
 def write_walks_csv(walks: Iterable[Walk], path: Path) -> int:
-    """Write walks so that ``read_walks_csv`` gives back stamps and positions to the last digit; returns how many."""
+    """Write walks so that ``read_walks_csv`` gives back stamps and positions to the last digit; returns how many.
+
+    The column ``resident`` is there where any walk carries a name.
+    """
+    walks = list(walks)
+    named = any(walk.resident != NOBODY for walk in walks)
     buffer = io.StringIO(newline="")
     writer = csv.writer(buffer, lineterminator="\n")
-    writer.writerow([*_REQUIRED, "resident"])
+    writer.writerow([*_REQUIRED, "resident"] if named else _REQUIRED)
     seen: set[str] = set()
     for walk in walks:
         if walk.walk_id in seen:
             raise DataError(f"expected each walk once, got {walk.walk_id!r} twice")
         seen.add(walk.walk_id)
-        writer.writerows(_rows_of(walk))
+        writer.writerows(_rows_of(walk, named))
     try:
         atomic_files.write_whole(Path(path), buffer.getvalue().encode())
     except OSError as error:
@@ -262,10 +270,11 @@ def write_walks_csv(walks: Iterable[Walk], path: Path) -> int:
     return len(seen)
 
 
-def _rows_of(walk: Walk) -> Iterable[tuple[str, str, float, float, str]]:
+def _rows_of(walk: Walk, named: bool) -> Iterable[tuple[str | float, ...]]:
     times = map(_seconds_text, walk.stamps_ns.tolist())
     x, y = walk.poses[:, 0].tolist(), walk.poses[:, 1].tolist()
-    return zip(itertools.repeat(walk.walk_id), times, x, y, itertools.repeat(walk.resident), strict=False)
+    columns = (itertools.repeat(walk.walk_id), times, x, y, itertools.repeat(walk.resident))
+    return zip(*columns[: None if named else -1], strict=False)
 
 
 def _seconds_text(stamp_ns: int) -> str:

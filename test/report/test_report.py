@@ -122,6 +122,20 @@ def test_periods_and_calibration_are_there(content: dict[str, Any]) -> None:
     assert 2 <= content["calibration"]["walks"] < WALKS / 2
 
 
+def test_the_calibration_is_that_of_the_command_evaluate(
+    content: dict[str, Any], folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    places = ("--places", str(folder / "places.yaml"))
+    assert main(["evaluate", "--model", str(folder / "model.pt"), *places, "--json", str(folder / "store")]) == 0
+    found, held = json.loads(capsys.readouterr().out), content["calibration"]
+    at = dict(zip(held["regions"], held["held"], strict=True))
+    assert (held["walks"], at[0.5], at[0.9]) == (
+        found["walks"],
+        pytest.approx(found["coverage_50"], abs=1e-4),
+        pytest.approx(found["coverage_90"], abs=1e-4),
+    )
+
+
 def test_hours_without_walks_are_known_as_such(content: dict[str, Any], folder: Path) -> None:
     begun = hours_of_day([w.stamps_ns[0] for w in read_walks_csv(folder / "walks.csv")], ZONE).tolist()
     for hour, asked in enumerate(content["starts"][0]["hours"]):

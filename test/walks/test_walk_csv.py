@@ -125,6 +125,12 @@ def test_what_is_written_comes_back_to_the_last_digit(tmp_path: Path, written: l
         np.testing.assert_array_equal(one.poses, other.poses)
 
 
+def test_walks_without_a_name_are_written_without_the_column(tmp_path: Path) -> None:
+    walk = Walk("w", "unknown", np.array([0, 10**9]), np.array([[0.0, 0.0, 0.0], [0.5, 0.0, 0.0]]))
+    write_walks_csv([walk], tmp_path / "w.csv")
+    assert (tmp_path / "w.csv").read_text() == "walk_id,t,x,y\nw,0.000000000,0.0,0.0\nw,1.000000000,0.5,0.0\n"
+
+
 def test_the_same_walk_twice_is_refused_and_the_old_file_stays(tmp_path: Path) -> None:
     path = write(tmp_path, GOOD)
     walk = read_walks_csv(path)[0]
