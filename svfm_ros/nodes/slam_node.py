@@ -161,7 +161,7 @@ class SlamNode(ConfiguredNode[SlamNodeConfig]):
 
     def cleanup(self) -> None:
         """Save the open walk and the map and stop the threads."""
-        self._worker.stop(timeout_s=2.0)  # it may be compiling
+        self._worker.stop(timeout_s=2.0 if self._compiled.done() else 0.0)  # there is nothing to save before
         for walk in self._tracking.close():
             self._walk_saver.save(walk)
         self._memory.close(self._tracking.engine, self._walk_saver.in_house_frame)

@@ -20,10 +20,11 @@ from svfm_ros.config.options import check, option
 from svfm_ros.errors import DataError
 from svfm_ros.nodes.runtime.configured_node import ConfiguredNode
 from svfm_ros.nodes.runtime.lifetime import run_node
+from svfm_ros.pipeline.live.worker import Worker
 
 @dataclass(frozen=True)
 class Config:
-    mode: str = option("wait", "what to do", choices=("wait", "finish", "fail", "break", "refuse", "tick"))
+    mode: str = option("wait", "what to do", choices=("wait", "finish", "fail", "break", "refuse", "tick", "compile"))
     def __post_init__(self):
         check(self)
 
@@ -39,6 +40,9 @@ class Sample(ConfiguredNode):
         if mode == "tick":
             self.ticks = 0
             self.create_timer(0.001, self.tick)
+        if mode == "compile":
+            self.worker = Worker("compile", lambda _: time.sleep(600.0), capacity=1, on_error=print)
+            self.worker.put(None)
         if mode == "break":
             self.create_timer(0.05, lambda: 1 / 0)
         self.hello = self.create_timer(0.0, self.greet)
@@ -58,6 +62,8 @@ class Sample(ConfiguredNode):
     def cleanup(self):
         if not self.context.ok():
             self.get_logger().error("nobody hears this")
+        if self.config.mode == "compile":
+            self.worker.stop(timeout_s=0.0)
         print("closed", flush=True)
 
 atexit.register(time.sleep, 0.5)
@@ -84,7 +90,7 @@ def ends(process, patience_s=PATIENCE_S):
         ("finish", 0, ""),
         ("fail", 2, "sample: the sensor is a toaster\n"),
         ("refuse", 2, "sample: expected a bag, got a boot\n"),
-        ("swim", 2, "sample: mode: expected one of wait, finish, fail, break, refuse, tick, got 'swim'\n"),
+        ("swim", 2, "sample: mode: expected one of wait, finish, fail, break, refuse, tick, compile, got 'swim'\n"),
     ],
 )
 def test_exit_code_and_line(start, mode, code, text):
@@ -115,6 +121,15 @@ def test_signals_end_it_cleanly(start, number):
     assert process.stdout.readline() == "closed\n"
     process.send_signal(number)  # this late it would look like a crash
     assert ends(process) == (0, [], "")
+
+
+def test_it_does_not_wait_for_a_thread_that_cannot_be_ended(start):
+    at_exit = "import atexit; atexit.register(print, 'Python has ended')\n"
+    for mode, words in (("compile", ["closed"]), ("wait", ["closed", "Python", "has", "ended"])):
+        process = start("-c", at_exit + NODE, "--ros-args", "-p", f"mode:={mode}")
+        assert process.stdout.readline() == "up\n"
+        process.send_signal(signal.SIGINT)
+        assert ends(process) == (0, words, "")
 
 
 def test_bad_ros_arguments_are_one_line(start):

@@ -22,6 +22,7 @@ from svfm_ros.errors import SvfmError, UsageError, printable
 from svfm_ros.nodes.runtime.configured_node import ConfiguredNode
 from svfm_ros.nodes.runtime.graph_description import UNUSABLE, loopback_environment
 from svfm_ros.pipeline.live.process_control import StopSignals, end_with_parent, return_freed_memory
+from svfm_ros.pipeline.live.worker import any_unfinished
 
 __all__ = ["print_line", "ros_context", "run_node", "spin"]
 
@@ -30,7 +31,20 @@ _SWITCH_S = 0.001  # between Python threads, instead of 5 ms: drawing and writin
 
 
 def run_node(name: str, make: Callable[[], ConfiguredNode[Any]], args: Sequence[str] | None = None) -> int:
-    """Run one node in this process until it is finished or stopped; returns the exit code."""
+    """Run one node in this process until it is finished or stopped; returns the exit code.
+
+    Where one of its threads cannot be ended, because it compiles, the process ends here: Python would wait for it at
+    its exit, and launch kills a node that takes ten seconds.
+    """
+    code = _run_until_end(name, make, args)
+    if any_unfinished():
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(code)
+    return code
+
+
+def _run_until_end(name: str, make: Callable[[], ConfiguredNode[Any]], args: Sequence[str] | None) -> int:
     return_freed_memory()
     try:
         with ros_context(args) as stop:

@@ -5,14 +5,22 @@ delay. Dropped items are counted and passed to ``on_drop``.
 """
 
 import threading
+import weakref
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 
-__all__ = ["Worker", "WorkerCounts"]
+__all__ = ["Worker", "WorkerCounts", "any_unfinished"]
 
 T = TypeVar("T")
+
+_stopped: "weakref.WeakSet[threading.Thread]" = weakref.WeakSet()  # threads that were told to end
+
+
+def any_unfinished() -> bool:
+    """Whether a worker that was told to end is still handling an item, such as the compilation of a function."""
+    return any(thread.is_alive() for thread in _stopped)
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,6 +103,7 @@ class Worker(Generic[T]):
                 self._dropped += len(self._queue)
                 self._queue.clear()
             self._changed.notify_all()
+        _stopped.add(self._thread)
         if threading.current_thread() is not self._thread:
             self._thread.join(timeout_s)
         return not self._thread.is_alive()
