@@ -332,6 +332,39 @@ def test_the_foxglove_layout_shows_what_the_graph_publishes():
     assert {panels["RawMessages!summary"]["topicPath"], panels["DiagnosticSummary!nodes"]["topicToRender"]} <= published
 
 
+# Fields of Foxglove's panels and of the settings of a topic by its message type, as the layout API of its SDK
+# documents them.
+PANEL_FIELDS = {
+    "3D": "cameraState followMode followTf scene transforms topics layers publish imageMode",
+    "Plot": "paths showXAxisLabels showYAxisLabels showLegend legendDisplay showPlotValuesInLegend isSynced xAxisVal"
+    " minYValue timeWindowMode playbackBarPosition followingViewWidth sidebarDimension",
+    "RawMessages": "topicPath diffEnabled diffMethod diffTopicPath showFullMessageForDiff",
+    "DiagnosticSummary": "minLevel pinnedIds hardwareIdFilter topicToRender sortByLevel",
+}
+TOPIC_FIELDS = {
+    "OccupancyGrid": "colorMode alpha drawBehind frameLocked minColor maxColor unknownColor invalidColor",
+    "MarkerArray": "color showOutlines selectedIdVariable namespaces",
+    "PointCloud2": "pointSize pointShape decayTime colorMode flatColor colorField gradient colorMap",
+    "LaserScan": "pointSize pointShape decayTime colorMode flatColor colorField gradient colorMap",
+    "Path": "type axisScale arrowScale lineWidth gradient",
+    "PoseWithCovarianceStamped": "type axisScale arrowScale color showCovariance covarianceColor",
+}
+
+
+def test_the_foxglove_layout_has_documented_fields_only():
+    layout = json.loads((ROOT / "config" / "forecast.foxglove.json").read_text())
+    assert set(layout) == {"configById", "globalVariables", "userNodes", "playbackConfig", "layout"}
+    for name, panel in layout["configById"].items():
+        assert set(panel) <= {"foxglovePanelTitle", *PANEL_FIELDS[name.partition("!")[0]].split()}
+    home = layout["configById"]["3D!home"]
+    camera = "perspective distance phi thetaOffset targetOffset target targetOrientation fovy near far"
+    assert set(home["cameraState"]) == set(camera.split())
+    kinds = {"/" + topic.name.lstrip("/"): topic.kind.rpartition("/")[2] for topic in TOPICS if topic.way == "out"}
+    for name, settings in home["topics"].items():
+        assert set(settings) <= {"visible", *TOPIC_FIELDS[kinds[name]].split()}, name
+    assert home["topics"]["/forecast/density"]["colorMode"] in ("custom", "costmap", "map", "raw")
+
+
 def test_the_launch_file_reads_the_description_and_nothing_else_imports_launch():
     source = (ROOT / "launch" / "forecast.launch.py").read_text()
     assert "svfm_ros.nodes.runtime.graph_description" in {
