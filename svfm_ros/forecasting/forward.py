@@ -23,6 +23,7 @@ __all__ = [
     "field_here",
     "field_log_densities",
     "forward",
+    "odd_move",
     "still_log_densities",
     "taken_up",
 ]
@@ -43,6 +44,15 @@ def taken_up(walks):  # type: ignore[no-untyped-def]
     Where no walk led, people walk freely: a habit says nothing there.
     """
     return walks / (walks + HALF_KNOWN)
+
+
+@kernel
+def odd_move(slip, stop, end):  # type: ignore[no-untyped-def]
+    """Probability that a move follows no field: a slip anywhere, or where people are about to ``stop`` or to ``end``.
+
+    Where a walk slows down depends on where exactly it ends, which a field does not know.
+    """
+    return 1.0 - (1.0 - slip) * (1.0 - stop) * (1.0 - end)
 
 
 @kernel
@@ -143,7 +153,8 @@ def forward(  # type: ignore[no-untyped-def]
         still = math.exp(log_still[i] - high)
         for k in range(fields):
             e_go, e_stand = (0.0, 0.0) if open_end else (hazards[i, k, 2], hazards[i, k, 3])
-            moved = (1.0 - slip) * math.exp(log_move[i, k] - high) + slip * math.exp(free[i, FREE_ANY] - high)
+            odd = odd_move(slip, hazards[i - 1, k, 0], hazards[i - 1, k, 2]) if i > 0 else slip
+            moved = (1.0 - odd) * math.exp(log_move[i, k] - high) + odd * math.exp(free[i, FREE_ANY] - high)
             after[1 + k] = state[1 + k] * moved * (e_go if last else 1.0 - e_go)
             after[1 + fields + k] = state[1 + fields + k] * still * (e_stand if last else 1.0 - e_stand)
             total += after[1 + k] + after[1 + fields + k]

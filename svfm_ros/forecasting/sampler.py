@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from svfm_ros.compiled import kernel
 from svfm_ros.forecasting.field_step import KEPT, predict, relative_move, update
 from svfm_ros.forecasting.floor_grid import corner, interpolate
-from svfm_ros.forecasting.forward import FREE_ENDS, HAZARDS, field_here, taken_up
+from svfm_ros.forecasting.forward import FREE_ENDS, HAZARDS, field_here, odd_move, taken_up
 from svfm_ros.forecasting.free_walker import FEATURES, GOING, HIDDEN, MEMORY, OUTPUTS, PARTS, TICK_S, free_predict
 from svfm_ros.forecasting.habits import FAR_M
 from svfm_ros.forecasting.walk_model import WalkModel
@@ -160,6 +160,16 @@ def _takes_up(rng, component, tables, grid, x, y):  # type: ignore[no-untyped-de
 
 
 @kernel
+def _odd_here(table, grid, x, y, slip, known):  # type: ignore[no-untyped-def]
+    """Probability that the next move of someone at (x, y) who follows a field is an odd one."""
+    if known == 0:
+        return slip
+    ix, iy, ax, ay = corner(x, y, grid[0], grid[1], grid[2], table.shape[0], table.shape[1])
+    stop, end = interpolate(table, ix, iy, ax, ay, HAZARDS), interpolate(table, ix, iy, ax, ay, HAZARDS + 2)
+    return odd_move(slip, stop, end)
+
+
+@kernel
 def _walk(  # type: ignore[no-untyped-def]
     rng, tables, grid, numbers, gains, ramp, steady, dt_s, still_m, stand_m, switches, set_off, free_sets_off, weights,
     origin_xy, near_m, shares, free, until_end,
@@ -170,12 +180,13 @@ def _walk(  # type: ignore[no-untyped-def]
     _, nx, ny, _ = tables.shape
     leave, join, free_end, free_end_still, slip = switches
     scratch = np.zeros(FEATURES), np.zeros((2, HIDDEN)), np.zeros(OUTPUTS), np.zeros((PARTS, 5))
-    ticks = dt_s / TICK_S
+    ticks, usual_rate = dt_s / TICK_S, set_off.mean()
     for t in range(len(path)):
         going = 0
         for s in range(len(xy)):
             if mode[s] == ARRIVED:
-                if not until_end and component[s] > 0 and rng.random() < set_off[component[s] - 1]:
+                rate = set_off[component[s] - 1] if component[s] > 0 else usual_rate
+                if not until_end and rng.random() < rate:
                     chosen = _choose(rng, xy[s, 0], xy[s, 1], origin_xy, near_m, shares, free, True)
                     component[s] = _takes_up(rng, chosen, tables, grid, xy[s, 0], xy[s, 1])
                     filters[s] = 0.0
@@ -196,7 +207,7 @@ def _walk(  # type: ignore[no-untyped-def]
                 if mode[s] == STANDING:
                     scale = still_m / math.sqrt(2.0 * rng.standard_gamma(2.0) / 4.0)
                     dx, dy = scale * rng.standard_normal(), scale * rng.standard_normal()
-                elif rng.random() < slip:
+                elif rng.random() < _odd_here(tables[k], grid, x, y, slip, known[s]):
                     dx, dy, _ = _free_move(rng, moves[s], known[s], weights, ticks, MOVING, 0.0, scratch)
                 else:
                     along = m * (1.0 + found[0] + found[2] * _student(rng, found[4]))

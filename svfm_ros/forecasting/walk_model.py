@@ -63,7 +63,7 @@ class WalkModel:
     switches: SwitchNumbers
     habits: Habits
     free: FreeWalker
-    set_off: Array  # (K,), probability per step that someone who arrived there sets off again
+    set_off: Array  # (K,), probability per step that someone who arrived there sets off again; elsewhere their mean
 
     @property
     def components(self) -> int:

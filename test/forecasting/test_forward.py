@@ -47,7 +47,9 @@ def by_enumeration(start, log_move, log_still, free, hazards, stood, gate, ended
                 own = free_end_still if stood[i] else free_end
                 end = max(own, FREE_ENDS * hazards[i, :, 3 if stood[i] else 2].max())
             elif s <= FIELDS:
-                emitted = (1 - slip) * np.exp(log_move[i, k]) + slip * np.exp(free[i, FREE_ANY])
+                stop, _, end, _ = hazards[i - 1, k] if i else np.zeros(4)  # where people stop or end, moves are odd
+                usual = (1 - slip) * (1 - stop) * (1 - end)
+                emitted = usual * np.exp(log_move[i, k]) + (1 - usual) * np.exp(free[i, FREE_ANY])
                 end = hazards[i, k, 2]
             else:
                 emitted, end = np.exp(log_still[i]), hazards[i, k, 3]

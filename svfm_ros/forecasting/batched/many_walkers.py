@@ -130,7 +130,8 @@ class BatchedModel(TensorModel):
             logs = (log_move, log_still[:, i : i + 1], free_moves[:, i])
             taught = self.update(filters, relative, centre, scale, stood[:, i : i + 1])
             goes_on = (i + 1 < count).unsqueeze(1)  # whether the walk ends after the last move is not known
-            after = self._forward(state, logs, hazards[:, i], stood[:, i], gate[:, i + 1], goes_on)
+            around = (hazards[:, i - 1] if i else torch.zeros_like(hazards[:, 0]), hazards[:, i])
+            after = self._forward(state, logs, around, stood[:, i], gate[:, i + 1], goes_on)
             state = torch.where(seen[:, i : i + 1], after, state)
             filters = torch.where(seen[:, i, None, None], taught, filters)
             since = torch.where(seen[:, i], torch.where(stood[:, i], 0, since + 1), since)
@@ -189,7 +190,9 @@ class BatchedModel(TensorModel):
         chance = self.uniform(len(w.xy), 5)
         goes, follows, standing = w.mode != ARRIVED, w.component > 0, w.mode == STANDING
         field = (w.component - 1).clamp(min=0)
-        freely = ~follows | (~standing & (chance[:, 0] < switches.slip))
+        at_first = self.look_up(self.hazards, field, w.xy) * (w.known > 0).unsqueeze(-1)
+        odd = odd_move_of(switches.slip, at_first)
+        freely = ~follows | (~standing & (chance[:, 0] < odd))
         move, taught, free_mode = self._move(w, field, freely, standing)
         length = move.norm(dim=-1, keepdim=True)
         move = move * (MOST_MPS * model.dt_s / length.clamp(min=1e-9)).clamp(max=1.0)
@@ -206,7 +209,8 @@ class BatchedModel(TensorModel):
         joins = on & ~follows & (free_mode == MOVING) & (chance[:, 2] < switches.join)
         toggles = on & follows & (chance[:, 2] < torch.where(standing, go, stop))
         leaves = on & follows & (chance[:, 3] < switches.leave)
-        sets_off = ~goes & follows & (chance[:, 4] < (0.0 if until_end else self.set_off[field]))
+        rate = torch.where(follows, self.set_off[field], self.set_off.mean())
+        sets_off = ~goes & (chance[:, 4] < (0.0 if until_end else rate))
         anew = joins | sets_off
         chosen = self._choose(xy, w.owner, sets_off, choices)
         component = torch.where(anew, chosen, torch.where(leaves, 0, w.component))
@@ -264,23 +268,23 @@ class BatchedModel(TensorModel):
         self,
         state: Tensor,
         logs: tuple[Tensor, Tensor, Tensor],
-        hazards: Tensor,
+        around: tuple[Tensor, Tensor],
         stood: Tensor,
         gate: Tensor,
         goes_on: Tensor,
     ) -> Tensor:
-        """Probabilities (B, 2 + 2 K) after one move; compare ``forward``."""
+        """Probabilities (B, 2 + 2 K) after one move; compare ``forward``. ``around``: hazards before and after it."""
         (log_move, log_still, free_moves), s, k = logs, self.model.switches, self.model.components
         log_going, log_rest, log_first, log_any, stops = free_moves.unsqueeze(1).unbind(-1)  # (B, 1)
         set_off = self.model.free.sets_off(self.model.dt_s)
-        stop, go, end_go, end_stand = hazards.unbind(-1)  # (B, K)
+        stop, go, end_go, end_stand = around[1].unbind(-1)  # (B, K)
         end = torch.where(
             stood,
             (FREE_ENDS * end_stand).amax(1).clamp(min=s.free_end_still),
             (FREE_ENDS * end_go).amax(1).clamp(min=s.free_end),
         )
-        slip = math.log(max(s.slip, 1e-30))
-        moved = torch.logaddexp(math.log1p(-s.slip) + log_move, slip + log_any)
+        odd = odd_move_of(s.slip, around[0])
+        moved = torch.logaddexp(_log(1.0 - odd) + log_move, _log(odd) + log_any)
         free, rest = state[:, :1], state[:, -1:]
         # who walks freely goes on or sets off; who stands has stopped or stays
         log_free = torch.logaddexp(_log(free * (1.0 - stops)) + log_going, _log(rest * set_off) + log_first)
@@ -325,6 +329,11 @@ class BatchedModel(TensorModel):
         padded = torch.nn.functional.pad(move, (0, 0, MEMORY, 0)) / (self.model.dt_s / TICK_S)
         back = count.unsqueeze(1) + MEMORY - 1 - torch.arange(MEMORY, device=self.device)
         return padded.gather(1, back.unsqueeze(-1).expand(-1, -1, 2))
+
+
+def odd_move_of(slip: float, hazards: Tensor) -> Tensor:
+    """Compare ``odd_move``; ``hazards`` (..., 4) are those where the move begins, 0 at the start of a walk."""
+    return 1.0 - (1.0 - slip) * (1.0 - hazards[..., 0]) * (1.0 - hazards[..., 2])
 
 
 def _log(x: Tensor) -> Tensor:

@@ -107,8 +107,9 @@ def pool_fields(grid: FloorGrid, tables: list[Array], moves: Moves, field_of: ND
             excess = gaussian_filter(both * (apart / chance - 1.0), sigma) / (gaussian_filter(both, sigma) + 1e-6)
             alike = np.exp(-0.5 * np.maximum(excess - _CHANCE, 0.0))
             for a, b in ((k, j), (j, k)):
-                pooled[a] += alike[..., None] * sums[b]
-                totals[a] += alike * walks[b]
+                shared = alike * walks[a] / (walks[a] + _ALONE)  # off its own ways a field does not follow the others
+                pooled[a] += shared[..., None] * sums[b]
+                totals[a] += shared * walks[b]
     found = []
     for table, total, x in zip(tables, totals, pooled, strict=True):
         mean = x / np.maximum(total, 1e-9)[..., None]

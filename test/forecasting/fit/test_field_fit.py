@@ -77,6 +77,22 @@ def test_fields_are_pooled_where_they_do_not_differ() -> None:
         assert grid.look_up(apart, pooled[k])[0, 1] == pytest.approx(grid.look_up(apart, tables[k])[0, 1], abs=0.05)
 
 
+def test_off_its_own_ways_a_field_does_not_follow_the_others() -> None:
+    """Two walks go east along y = 0, eight north along x = 2 m: off y = 0, the first field does not go north."""
+    line = np.arange(0.0, 4.0, 0.1)
+    east = np.column_stack([np.tile(line, 2), np.zeros(80)])
+    north = np.column_stack([np.full(320, 2.0), np.tile(line, 8)])
+    velocity = np.concatenate([np.tile([1.0, 0.0], (80, 1)), np.tile([0.0, 1.0], (320, 1))])
+    moves = Moves(np.concatenate([east, north]), velocity, np.full(400, 0.1), np.repeat(np.arange(10), 40))
+    of, grid = np.repeat([0, 1], [80, 320]), FloorGrid.around(moves.xy, 1.0)
+    ends = np.array([[4.0, 0.0], [2.0, 4.0]])
+    tables = [fit_field(grid, moves, of == k, ends[k], 1.0) for k in (0, 1)]
+    strayed = np.array([[2.0, 3.0]])
+    alone, pooled = (grid.look_up(strayed, t)[0] for t in (tables[0], pool_fields(grid, tables, moves, of)[0]))
+    assert pooled[:2] == pytest.approx(alone[:2], abs=0.1)
+    assert pooled[1] < 0.0 < pooled[0]  # on to its own destination
+
+
 def rows_of(xy: "np.ndarray", count: int) -> WalkRows:  # type: ignore[type-arg]
     numbers, none = np.arange(count), np.zeros(count, dtype=np.int64)
     return WalkRows(
