@@ -1,6 +1,6 @@
 """How names, probabilities and unknown forecasts are worded, on every page, picture and marker."""
 
-__all__ = ["percent", "readable", "unknown"]
+__all__ = ["percent", "readable", "unknown", "with_share"]
 
 
 def readable(name: str) -> str:
@@ -11,6 +11,12 @@ def readable(name: str) -> str:
 def percent(share: float) -> str:
     """``25 %`` from 0.25."""
     return f"{100.0 * share:.0f} %"
+
+
+def with_share(name: str, share: float) -> str:
+    """``kitchen 25 %``; with a colon after a name that ends with a number: ``place 3: 25 %``."""
+    said = readable(name)
+    return f"{said}{':' if said[-1:].isdigit() else ''} {percent(share)}"
 
 
 def unknown(reason: str) -> str:

@@ -2,7 +2,7 @@
 
 import pytest
 
-from svfm_ros.wording import percent, readable, unknown
+from svfm_ros.wording import percent, readable, unknown, with_share
 
 
 @pytest.mark.parametrize(("share", "text"), [(0.0, "0 %"), (0.254, "25 %"), (0.996, "100 %"), (1.0, "100 %")])
@@ -12,6 +12,11 @@ def test_a_probability_in_percent(share, text):
 
 def test_a_name_as_a_person_writes_it():
     assert readable("front_door") == "front door"
+
+
+def test_a_number_in_a_name_is_told_from_the_probability():
+    assert with_share("front_door", 0.254) == "front door 25 %"
+    assert with_share("place 3", 0.34) == "place 3: 34 %"
 
 
 def test_an_unknown_forecast_says_why():

@@ -48,6 +48,14 @@ def run(args: argparse.Namespace) -> int:
     return run_graph(plan, _Terminal())
 
 
+def _fitted(line: str, width: int) -> str:
+    """The line, or its parts up to a comma that fit."""
+    if len(line) <= width:
+        return line
+    end = line.rfind(",", 0, max(0, width - 1))
+    return f"{line[:end]} …" if end > 0 else line[:width]
+
+
 _FORECAST_S = 10.0  # between forecasts where lines cannot be rewritten
 
 
@@ -72,8 +80,7 @@ class _Terminal:
         """Print a forecast over the last one; into a file, now and then."""
         line = printable(line)
         if self._rewrites:
-            width = shutil.get_terminal_size().columns - 1
-            self._print("\r\x1b[K" + line[:width], end="")
+            self._print("\r\x1b[K" + _fitted(line, shutil.get_terminal_size().columns - 1), end="")
             self._open = True
         elif time.monotonic() >= self._next_s:
             self._next_s = time.monotonic() + _FORECAST_S

@@ -17,7 +17,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from svfm_ros.figures.map_figure import save_picture, show_grid
 from svfm_ros.types import Forecast, OccupancyGrid, Places
-from svfm_ros.wording import percent, readable, unknown
+from svfm_ros.wording import percent, readable, unknown, with_share
 
 __all__ = ["draw_calibration", "draw_forecasts", "forecast_figure"]
 
@@ -132,7 +132,7 @@ def _endpoints(axes: Any, forecast: Forecast, places: Places) -> None:
         likely = share >= _LEAST_SHARE
         disc = Circle((place.x, place.y), place.radius_m, color=(*place.rgb, 0.08 + 0.3 * share), zorder=4, lw=0)
         axes.add_patch(disc)
-        label = readable(place.name) + (f" {percent(share)}" if likely else "")
+        label = with_share(place.name, share) if likely else readable(place.name)
         box = {"boxstyle": "round,pad=0.2", "facecolor": "white", "edgecolor": "none", "alpha": 0.75}
         ink = "black" if likely else "#777777"
         inside = np.hypot(*(walker - place.xy)) <= place.radius_m

@@ -36,7 +36,7 @@ function showForecast() {
   });
   byId("clock").textContent = clock(state.hour);
   const likely = placeNames.map((name, i) => [now.shares[i], name]).sort((a, b) => b[0] - a[0]).slice(0, 3);
-  const said = likely.filter(([share]) => share >= 0.01).map(([share, name]) => `${readable(name)} ${percent(share)}`).join(", ");
+  const said = likely.filter(([share]) => share >= 0.01).map(([share, name]) => withShare(name, share)).join(", ");
   canvas.setAttribute("aria-label", `floor plan, forecast from ${readable(start.name)} at ${clock(state.hour)}: ${said}`);
 }
 

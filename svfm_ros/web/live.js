@@ -192,7 +192,7 @@ function forecastSentence() {
   if (!f.known) return `Where the wearer goes is unknown: ${f.reason || "no recorded walk came near here at about this hour"}.`;
   if (!now.places.length) return NO_PLACES;
   const likely = likeliest(f).filter((row) => row.share >= 0.05);
-  return `Most likely ${likely.slice(0, 3).map((row) => `${row.name} ${percent(row.share)}`).join(", ")}.`;
+  return `Most likely ${likely.slice(0, 3).map((row) => withShare(row.name, row.share)).join(", ")}.`;
 }
 
 function showForecast() {
@@ -228,7 +228,7 @@ function whatIfWords(hour) {
   if (hour === null) return "Move the slider to ask where the wearer would go at another hour.";
   if (!now.whatIf?.known) return `At ${clock(hour)}: not known.`;
   if (!otherHour()) return `At ${clock(hour)}: the same as now.`;
-  const said = likeliest(now.whatIf).slice(0, 2).filter((row) => row.share >= 0.05).map((row) => `${row.name} ${percent(row.share)}`);
+  const said = likeliest(now.whatIf).slice(0, 2).filter((row) => row.share >= 0.05).map((row) => withShare(row.name, row.share));
   return `At ${clock(hour)} (dashed): ${said.join(", ")}.`;
 }
 

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from svfm_ros.wording import percent, readable, unknown
+from svfm_ros.wording import unknown, with_share
 
 __all__ = ["NodeReport", "first_model_words", "forecast_words", "how_sure", "node_words", "replay_words", "walks_words"]
 
@@ -55,7 +55,7 @@ def forecast_words(summary: Mapping[str, Any]) -> str:
     if not summary.get("positions", True):
         return "no places are known yet: they are found where several walks have ended"
     shares = sorted(summary["shares"].items(), key=lambda row: -row[1])
-    likely = [f"{readable(name)} {percent(share)}" for name, share in shares[:_SHOWN_PLACES] if share >= _LEAST_SHARE]
+    likely = [with_share(name, share) for name, share in shares[:_SHOWN_PLACES] if share >= _LEAST_SHARE]
     sure = how_sure(summary.get("entropy"))
     text = ", ".join(likely) + (f" ({sure})" if sure else "")
     if summary.get("unfamiliar", 0.0) >= _UNFAMILIAR:

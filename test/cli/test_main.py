@@ -170,3 +170,14 @@ def test_what_comes_in_messages_reaches_the_terminal_without_control_characters(
     assert out.count("\n") == 2
     assert "".join(out.split("\n")).isprintable()
     assert "\\x1b[31mkitchen" in out
+
+
+@pytest.mark.parametrize(
+    ("width", "shown"),
+    [(60, "kitchen 60 %, landing 25 %, study 9 % (not sure)"), (40, "kitchen 60 %, landing 25 % …"), (5, "kitch")],
+)
+def test_a_forecast_in_a_narrow_terminal_ends_at_a_comma(width: int, shown: str) -> None:
+    from svfm_ros.cli.run import _fitted
+
+    assert _fitted("kitchen 60 %, landing 25 %, study 9 % (not sure)", width) == shown
+    assert len(shown) <= width

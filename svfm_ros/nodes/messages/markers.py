@@ -16,7 +16,7 @@ from visualization_msgs.msg import Marker
 
 from svfm_ros.nodes.messages.marker_shapes import RGBA, Canvas, Shape
 from svfm_ros.types import Forecast, Places, Pose2
-from svfm_ros.wording import percent, readable, unknown
+from svfm_ros.wording import percent, readable, unknown, with_share
 
 __all__ = ["MarkerStyle", "clear_shapes", "endpoint_shapes", "path_shapes"]
 
@@ -225,7 +225,7 @@ def _endpoints(forecast: Forecast, places: Places, style: MarkerStyle, named: se
             middle = middle + _beside(axes, angle, style)
         else:
             middle = here[np.argmin(np.linalg.norm(here - np.median(here, axis=0), axis=1))]  # one of the endpoints
-        text = f"{'what if' if style.dashed else readable(name)} {percent(share)}"
+        text = f"what if {percent(share)}" if style.dashed else with_share(name, share)
         labels.append((index, middle, text, _LARGE if share == max(forecast.shares.values()) else 1.0))
     large = replace(style, text_m=_LARGE * style.text_m)
     spread = _apart([(at, text) for _, at, text, _ in labels], large)
