@@ -10,8 +10,8 @@ import sys
 import threading
 import time
 from collections import deque
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -271,12 +271,7 @@ def _model_folder(config: ForecastNodeConfig) -> Path | None:
 
 
 make = ForecastNode
-
-
-def main(args: Sequence[str] | None = None) -> int:
-    """Run the forecast node in this process."""
-    return run_node("forecast_node", ForecastNode, args)
-
+main = partial(run_node, "forecast_node", ForecastNode)
 
 if __name__ == "__main__":
     sys.exit(main())

@@ -6,8 +6,9 @@ ros2 run svfm_ros sim_node [--ros-args -p house:=bungalow -p rate:=4.0]
 import queue
 import sys
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -202,12 +203,7 @@ def _to_imu(reading: ImuReading, frame: str) -> Imu:
 
 
 make = SimNode
-
-
-def main(args: Sequence[str] | None = None) -> int:
-    """Run the simulation in this process."""
-    return run_node("sim_node", SimNode, args)
-
+main = partial(run_node, "sim_node", SimNode)
 
 if __name__ == "__main__":
     sys.exit(main())

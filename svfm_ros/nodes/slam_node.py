@@ -9,8 +9,8 @@ a second stores finished walks (``pipeline.live.walk_saver``); a third draws map
 import math
 import sys
 import time
-from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -386,12 +386,7 @@ class SlamNode(ConfiguredNode[SlamNodeConfig]):
 
 
 make = SlamNode
-
-
-def main(args: Sequence[str] | None = None) -> int:
-    """Run the SLAM node in this process."""
-    return run_node("slam_node", SlamNode, args)
-
+main = partial(run_node, "slam_node", SlamNode)
 
 if __name__ == "__main__":
     sys.exit(main())

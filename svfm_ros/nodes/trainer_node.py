@@ -9,7 +9,8 @@ one replaces it only when its score on held-out walks is not worse. ``~/train_no
 import sys
 import threading
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -213,12 +214,7 @@ class TrainerNode(ConfiguredNode[TrainerNodeConfig]):
 
 
 make = TrainerNode
-
-
-def main(args: Sequence[str] | None = None) -> int:
-    """Run the trainer node in this process."""
-    return run_node("trainer_node", TrainerNode, args)
-
+main = partial(run_node, "trainer_node", TrainerNode)
 
 if __name__ == "__main__":
     sys.exit(main())

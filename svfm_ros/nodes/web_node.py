@@ -14,7 +14,8 @@ import struct
 import sys
 import time
 from collections import OrderedDict, deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -384,12 +385,7 @@ def _setting(name: str, value: float) -> SetParameters.Request:
 
 
 make = WebNode
-
-
-def main(args: Sequence[str] | None = None) -> int:
-    """Run the web node in this process."""
-    return run_node("web_node", WebNode, args)
-
+main = partial(run_node, "web_node", WebNode)
 
 if __name__ == "__main__":
     sys.exit(main())
