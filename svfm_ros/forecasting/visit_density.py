@@ -1,16 +1,18 @@
 """Where sampled paths pass, cell by cell: a forecast as a map."""
 
+import math
+from dataclasses import dataclass
+
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import NDArray
 
 from svfm_ros.compiled import kernel
-from svfm_ros.errors import DataError
 from svfm_ros.types import OccupancyGrid, Pose2
 
-__all__ = ["density_grid"]
+__all__ = ["DensityRaster"]
 
-_MOST_CELLS = 4_000_000
-_MARGIN_M = 0.5  # around all paths
+_MARGIN_M = 1.0
+_MAX_CELLS = 1_000_000
 
 
 @kernel
@@ -24,22 +26,41 @@ def _count_visits(cells_xy, visits):  # type: ignore[no-untyped-def]
             dx, dy = cells_xy[s, after, 0] - x, cells_xy[s, after, 1] - y
             looks = int(np.ceil(max(abs(dx), abs(dy)))) + 1
             for look in range(looks):
-                column, row = int(x + look / looks * dx), int(y + look / looks * dy)
-                if last[row, column] != s:
+                column, row = math.floor(x + look / looks * dx), math.floor(y + look / looks * dy)
+                is_inside = 0 <= row < visits.shape[0] and 0 <= column < visits.shape[1]
+                if is_inside and last[row, column] != s:
                     last[row, column] = s
                     visits[row, column] += 1
 
 
-def density_grid(samples_xy: ArrayLike, cell_m: float = 0.1) -> OccupancyGrid:
-    """Share of the paths (S, K, 2) that visit each cell, on the smallest grid that holds them all."""
-    xy = np.asarray(samples_xy, dtype=float)
-    if xy.ndim != 3 or xy.shape[-1] != 2 or 0 in xy.shape or not np.isfinite(xy).all():
-        raise DataError(f"expected finite paths (S, K, 2), got shape {xy.shape}")
-    low = np.floor((xy.min((0, 1)) - _MARGIN_M) / cell_m) * cell_m
-    width, height = (int(n) for n in np.ceil((xy.max((0, 1)) + _MARGIN_M - low) / cell_m))
-    if width * height > _MOST_CELLS:
-        raise DataError(f"expected paths that fit a grid of {_MOST_CELLS} cells, got {width} x {height}")
-    visits = np.zeros((height, width), dtype=np.int32)
-    _count_visits((xy - low) / cell_m, visits)
-    share = (visits / len(xy)).astype(np.float32)
-    return OccupancyGrid(share, cell_m, Pose2(float(low[0]), float(low[1]), 0.0))
+@dataclass(frozen=True, slots=True)
+class DensityRaster:
+    """A grid of ``shape`` (rows, columns) whose lower left corner is ``low`` (in cells of ``cell_m``)."""
+
+    cell_m: float
+    low: tuple[int, int]  # column, row
+    shape: tuple[int, int]  # rows, columns
+
+    @classmethod
+    def around(cls, points: NDArray[np.floating], cell_m: float) -> "DensityRaster":
+        """The grid that holds all points (N, 2) with a margin of 1 m; coarser where it would be too large."""
+        low_m, high_m = points.min(axis=0) - _MARGIN_M, points.max(axis=0) + _MARGIN_M
+        cell_m = max(cell_m, float(np.sqrt(np.prod(high_m - low_m) / _MAX_CELLS)))
+        low = np.floor(low_m / cell_m).astype(int)
+        columns, rows = (np.ceil(high_m / cell_m).astype(int) - low).tolist()
+        return cls(cell_m, (int(low[0]), int(low[1])), (rows, columns))
+
+    def draw(self, samples_xy: NDArray[np.float64]) -> OccupancyGrid:
+        """Share of the paths (S, K, 2) that pass each cell, smoothed; what lies outside of the grid is left out."""
+        visits = np.zeros(self.shape, dtype=np.int32)
+        _count_visits(samples_xy / self.cell_m - self.low, visits)
+        share = np.pad((visits / len(samples_xy)).astype(np.float32), 1)
+        rows = share[:-2] + 2.0 * share[1:-1] + share[2:]
+        return self._grid((rows[:, :-2] + 2.0 * rows[:, 1:-1] + rows[:, 2:]) / 16.0)  # a 3 x 3 binomial filter
+
+    def empty(self) -> OccupancyGrid:
+        """The same grid with zeros."""
+        return self._grid(np.zeros(self.shape, dtype=np.float32))
+
+    def _grid(self, cells: NDArray[np.float32]) -> OccupancyGrid:
+        return OccupancyGrid(cells, self.cell_m, Pose2(self.low[0] * self.cell_m, self.low[1] * self.cell_m, 0.0))

@@ -25,7 +25,7 @@ from svfm_ros.nodes.runtime.subscriptions import LATCHED
 from svfm_ros.types import Forecast, Places
 
 if TYPE_CHECKING:
-    from svfm_ros.pipeline.live.live_forecast import DensityRaster
+    from svfm_ros.forecasting.visit_density import DensityRaster
 
 __all__ = ["ForecastPublisher", "bundle_from_cloud", "from_cloud", "to_cloud", "to_summary"]
 

@@ -14,7 +14,7 @@ from svfm_ros.config.forecast_config import ForecastConfig
 from svfm_ros.config.walk_config import RecorderConfig
 from svfm_ros.errors import DataError
 from svfm_ros.forecasting.model_file import places_to, save_walk_model
-from svfm_ros.pipeline.live.live_forecast import DensityRaster, LiveForecaster, WalkSoFar, WearerPose
+from svfm_ros.pipeline.live.live_forecast import LiveForecaster, WalkSoFar, WearerPose
 from svfm_ros.pipeline.live.model_announcement import check_model_file
 from svfm_ros.types import OccupancyGrid, Place, Places, Pose2
 
@@ -135,35 +135,6 @@ def test_a_model_that_is_swapped_after_its_check_is_neither_waited_for_nor_follo
     with pytest.raises(DataError, match=said):
         live.load_model(checked, ForecastConfig())
     assert live.model is before
-
-
-RASTER = DensityRaster.around(np.array([[-1.0, 0.0], [3.0, 2.0]]), 0.1)
-
-
-def path(*points):
-    return np.array([points], dtype=float)
-
-
-def test_a_path_is_drawn_where_it_is():
-    grid = RASTER.draw(path((0.05, 1.05), (2.05, 1.05)))
-    assert grid.prob.shape == RASTER.shape == (40, 60)
-    centres = grid.centres_of(grid.prob >= 0.3)
-    np.testing.assert_allclose(centres[:, 1], 1.05)
-    assert abs(centres[:, 0].min() - 0.05) < 1e-6
-    assert abs(centres[:, 0].max() - 2.05) < 1e-6
-
-
-def test_what_lies_outside_is_left_out_and_the_size_stays():
-    inside, outside = RASTER.draw(path((-5.0, 1.0), (5.0, 1.0))), RASTER.draw(path((50.0, 50.0), (51.0, 50.0)))
-    assert inside.prob.shape == outside.prob.shape == RASTER.empty().prob.shape
-    assert inside.T_map_grid == outside.T_map_grid
-    assert inside.prob.max() > 0.4
-    assert outside.prob.max() == 0.0
-
-
-def test_a_large_house_gets_coarser_cells():
-    large = DensityRaster.around(np.array([[0.0, 0.0], [1000.0, 1000.0]]), 0.1)
-    assert np.prod(large.shape) < 1.1e6
 
 
 def test_where_the_model_is_damaged_the_one_before_it_is_used_until_there_is_another(tmp_path, caplog):
