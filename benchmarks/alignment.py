@@ -138,7 +138,7 @@ def _record(name: str, repeats: int, seed: int) -> House:
 def _recorded_walk(worn: Worn, run: SlamRun) -> RecordedWalk:
     stamps, poses = run.trajectory.stamps_ns, run.trajectory.poses
     seen = seen_points(worn.scans, run.trajectory)
-    walk = take_walk(WalkCut(int(stamps[0]), int(stamps[-1]), "finish"), "resident", stamps, poses, seen.get)
+    walk = take_walk(WalkCut(int(stamps[0]), int(stamps[-1])), "resident", stamps, poses, seen.get)
     return RecordedWalk(walk, worn.truth(stamps), worn.error(run.trajectory).T_truth_estimate)
 
 

@@ -294,11 +294,6 @@ class WalkWindows:
         return np.asarray(self.dt_s * np.arange(self.valid.shape[1], dtype=np.float64))
 
     @property
-    def hours(self) -> Array:
-        """Local hour of every step ``(N, T)``, in [0, 24)."""
-        return np.asarray((self.start_hour[:, None] + self.times_s / 3600.0) % 24.0)
-
-    @property
     def end_xy(self) -> Array:
         """Where each row ends ``(N, 2)``."""
         return np.asarray(self.xy[np.arange(len(self)), np.maximum(self.lengths - 1, 0)])

@@ -132,4 +132,4 @@ def _walk_of(worn: Worn, run: SlamRun) -> Walk:
     """The whole recording as one walk, as the recorder takes it."""
     stamps, poses = run.trajectory.stamps_ns, run.trajectory.poses
     seen = seen_points(run.scans_used(worn.scans), run.trajectory)
-    return take_walk(WalkCut(int(stamps[0]), int(stamps[-1]), "finish"), "resident", stamps, poses, seen.get)
+    return take_walk(WalkCut(int(stamps[0]), int(stamps[-1])), "resident", stamps, poses, seen.get)

@@ -47,7 +47,6 @@ class _MappedWalk:
     """One walk and the result of SLAM, aligned with the house."""
 
     target: str
-    seed: int
     scans: int
     located: int
     poses: Array  # (T, 3), house frame
@@ -63,7 +62,7 @@ def run_slam(quick: bool, tick: Tick) -> ExperimentResult:
     for seed in range(1 if quick else _SEEDS):
         walks = simulate_protocol(house, seed=seed, repeats=1)
         for recording in recorder.one_per_walk(walks, seed):
-            mapped.append(_map(recorder, recording, seed))
+            mapped.append(_map(recorder, recording))
             tick(f"mapped the walk to the {readable(mapped[-1].target)}")
     by_target = {name: [m for m in mapped if m.target == name] for name in dict.fromkeys(m.target for m in mapped)}
     names = [p.name for p in house.places if p.name in by_target]
@@ -77,7 +76,7 @@ def run_slam(quick: bool, tick: Tick) -> ExperimentResult:
     )
 
 
-def _map(recorder: Recorder, recording: Recording, seed: int) -> _MappedWalk:
+def _map(recorder: Recorder, recording: Recording) -> _MappedWalk:
     scans = list(recorder.scans(recording))
     trajectory = run_offline(scans).trajectory
     seconds = np.asarray((trajectory.stamps_ns - recording.motion.start_ns) / NS_PER_S, dtype=np.float64)
@@ -86,7 +85,7 @@ def _map(recorder: Recorder, recording: Recording, seed: int) -> _MappedWalk:
     aligned = OccupancyGrid(grid.prob, grid.resolution_m, error.T_truth_estimate @ grid.T_map_grid)
     poses = geometry.compose(error.T_truth_estimate.as_array(), trajectory.poses)
     target = recording.walks[0].destination
-    return _MappedWalk(target, seed, len(scans), len(trajectory), poses, error, aligned)
+    return _MappedWalk(target, len(scans), len(trajectory), poses, error, aligned)
 
 
 def _row(name: str, mapped: Sequence[_MappedWalk]) -> tuple[str | float, ...]:

@@ -75,7 +75,6 @@ class PathsAtHour:
 class Learnt:
     """What one training gave: the question's own hour first, then the hours of the what-ifs."""
 
-    task: HomeTask
     data: dict[str, float]  # shares of the ends of the walks it was trained on
     answers: tuple[PathsAtHour, ...]
 
@@ -122,7 +121,7 @@ def learn_home(task: HomeTask) -> Learnt:
     house = load_house()
     forecaster, windows = home_forecaster(task, house)
     answers = tuple(_ask(forecaster, house, task, what_if) for what_if in (None, *task.what_if_hours))
-    return Learnt(task, end_shares(windows.end_xy, house.places), answers)
+    return Learnt(end_shares(windows.end_xy, house.places), answers)
 
 
 def home_forecaster(task: HomeTask, house: House) -> tuple[Forecaster, WalkWindows]:

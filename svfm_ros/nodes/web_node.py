@@ -126,11 +126,6 @@ class WebNode(ConfiguredNode[WebNodeConfig]):
         for client in (self._forecaster, self._slam, *(c for pair in self._sources.values() for c in pair)):
             self.destroy_client(client)
 
-    @property
-    def address(self) -> str:
-        """The URL of the page."""
-        return self._server.address
-
     def _subscribe(self) -> None:
         subscribe = self.create_subscription
         subscribe(GridMessage, "map", self._receive_map, LATCHED, raw=True)

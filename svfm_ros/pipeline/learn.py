@@ -66,11 +66,6 @@ class Learned:
     new_walks: int  # walks that the model to go on from had not seen
     seconds: float
 
-    @property
-    def figures(self) -> dict[str, Any]:
-        """What the making of the model has shown."""
-        return {k: v for k, v in self.file.metrics.items() if k not in ("places", TRAINED_ON)}
-
 
 def learn(
     walks: Sequence[Walk],

@@ -39,7 +39,6 @@ class DemoWalks:
     places: "Places"  # in the frame of the map: as seen from the first pose
     shares: dict[str, dict[str, float]]  # where walks from the couch went, by day and by night
     walks: int  # by day and by night, there and back
-    seconds: dict[str, float]
     scans: dict[str, int]
 
     def end_ns(self, part: str) -> int:
@@ -84,7 +83,6 @@ def make_walks(out: Path, seed: int, repeats: int, begin: Callable[[int], Callab
         places=_seen_from_start(house, parts["day"]),
         shares={"day": _shares(day), "night": _shares(night)},
         walks=learnt,
-        seconds={name: p.motion.duration_s for name, p in parts.items()},
         scans=scans,
     )
 

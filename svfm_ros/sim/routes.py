@@ -7,7 +7,6 @@ deviations. A path too near to an obstacle is drawn again with smaller deviation
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
@@ -41,12 +40,6 @@ _COMFORT_M = 0.6  # floor farther than this from everything costs nothing extra
 _SMOOTHING_M = 0.35
 _NEAREST_M = 0.1  # a place may be this far from floor with room for a body
 _NEIGHBOURS = ((0, 1), (1, 0), (1, 1), (1, -1))
-
-
-@dataclass(frozen=True, slots=True)
-class _Variant:
-    graph: csr_array
-    seed: int
 
 
 class RouteBook:
@@ -86,7 +79,7 @@ class RouteBook:
                 )
             self._lines[origin, goal.name] = np.stack(lines)
 
-    def _variant(self, seed: int) -> _Variant:
+    def _variant(self, seed: int) -> csr_array:
         """A graph over the free floor with random costs."""
         rng = np.random.default_rng(seed)
         weight = float(np.exp(rng.uniform(np.log(1.0), np.log(8.0))))
@@ -94,12 +87,12 @@ class RouteBook:
         rough = gaussian_filter(rng.standard_normal(distance.shape), 8.0)
         narrow = np.clip(1.0 - (distance - self.clearance_m) / (_COMFORT_M - self.clearance_m), 0.0, None)
         cost = (1.0 + weight * narrow**2) * np.exp(0.15 * rough / rough.std())
-        return _Variant(_grid_graph(cost, distance >= self.clearance_m), seed)
+        return _grid_graph(cost, distance >= self.clearance_m)
 
-    def _trace(self, variant: _Variant, start: Array, goals: list[Array]) -> list[Array | None]:
+    def _trace(self, variant: csr_array, start: Array, goals: list[Array]) -> list[Array | None]:
         """The cheapest line to each goal; None where there is no way."""
         first = self._cell(start)
-        _, table = dijkstra(variant.graph, directed=False, indices=np.array([first]), return_predecessors=True)
+        _, table = dijkstra(variant, directed=False, indices=np.array([first]), return_predecessors=True)
         previous = np.asarray(table)[0]
         return [self._line(previous, first, start, goal) for goal in goals]
 

@@ -34,7 +34,6 @@ _WRONG = (ValueError, KeyError, TypeError, AttributeError, RecursionError, Overf
 class OldWalk:
     """One walk file: the walk and its alignment, or why it cannot be read."""
 
-    path: Path
     walk: Walk | None
     alignment: Alignment | None
     problem: str = ""
@@ -66,13 +65,13 @@ def read_old_walks(folder: Path) -> Iterator[OldWalk]:
         try:
             walk = _walk(path)
         except DataError as error:
-            yield OldWalk(path, None, None, str(error))
+            yield OldWalk(None, None, str(error))
             continue
         beside = folder / "alignments" / f"{path.stem}.json"
         try:
-            yield OldWalk(path, walk, _alignment(beside, walk.walk_id) if beside.exists() else None)
+            yield OldWalk(walk, _alignment(beside, walk.walk_id) if beside.exists() else None)
         except DataError as error:
-            yield OldWalk(path, walk, None, str(error))
+            yield OldWalk(walk, None, str(error))
 
 
 def _walk(path: Path) -> Walk:

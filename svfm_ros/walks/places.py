@@ -147,17 +147,11 @@ def find_places(
         raise DataError(f"expected finite walk ends with one stamp each, got {len(ends)} and {len(stamps)}")
     order = np.lexsort((ends[:, 1], ends[:, 0], stamps))  # the result does not depend on the order of the walks
     ends, stamps = ends[order], stamps[order]
-    owner = _assigned(ends, known, config)
+    owner = known.assign(ends, 0.5 * config.reach_m)
     places = [_moved(place, ends[owner == n], config) for n, place in enumerate(known)]
     for visits in _new_groups(ends[owner < 0], len(ends), config):
         places.append(_new_place(visits, places, config))
     return Places(tuple(places))
-
-
-def _assigned(ends: Array, known: Places, config: PlacesConfig) -> NDArray[np.int64]:
-    """Index of the known place of each walk end ``(N,)``, -1 for none; radii are widened by half of ``reach_m``."""
-    margin = 0.5 * config.reach_m
-    return Places(tuple(replace(p, radius_m=p.radius_m + margin) for p in known)).assign(ends)
 
 
 def _new_groups(ends: Array, walks: int, config: PlacesConfig) -> list[Array]:

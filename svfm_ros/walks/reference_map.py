@@ -56,10 +56,8 @@ class ReferenceMap:
             occupied, free = grid.prob >= types.OCCUPIED_FROM, grid.prob <= types.FREE_UP_TO
         if not occupied.any():
             raise DataError("expected a map with walls, got one without an occupied cell")
-        at, resolution_m = grid.T_map_grid, grid.resolution_m
-        chosen = (_surface(occupied, free), occupied, free)
-        surface, walls, free_xy = (at.apply(_centres(c, resolution_m)) for c in chosen)
-        return cls._drawn(surface, walls, free_xy, resolution_m)
+        surface, walls, free_xy = (grid.centres_of(c) for c in (_surface(occupied, free), occupied, free))
+        return cls._drawn(surface, walls, free_xy, grid.resolution_m)
 
     @classmethod
     def from_walk(cls, walk: Walk) -> "ReferenceMap":

@@ -7,7 +7,6 @@ each: there the wearer left and came to rest. An outlier of SLAM gives a run of 
 """
 
 from dataclasses import dataclass
-from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,22 +14,20 @@ from numpy.typing import NDArray
 from svfm_ros.clock import NS_PER_S
 from svfm_ros.config.walk_config import RecorderConfig
 
-__all__ = ["Reason", "Stretch", "WalkCut", "is_stay", "leave", "to_ns", "trim"]
+__all__ = ["Stretch", "WalkCut", "is_stay", "leave", "to_ns", "trim"]
 
 Array = NDArray[np.float64]
 Stamps = NDArray[np.int64]
-Reason = Literal["dwell", "gap", "long", "finish"]
 
 _EDGE_POSES = 3  # poses whose median is used where a run starts or ends without a stay
 
 
 @dataclass(frozen=True, slots=True)
 class WalkCut:
-    """The interval of a walk, both stamps included, and why it ended."""
+    """The interval of a walk, both stamps included."""
 
     start_ns: int
     end_ns: int
-    reason: Reason
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +42,6 @@ class Stretch:
     last: int
     rest_before: int | None
     rest_after: int | None
-    reason: Reason
 
 
 def is_stay(xy: Array, config: RecorderConfig) -> bool:
@@ -63,7 +59,7 @@ def trim(stamps: Stamps, xy: Array, stretch: Stretch, config: RecorderConfig) ->
     offset = xy[first : last + 1] - xy[first]
     if np.hypot(offset[:, 0], offset[:, 1]).max() < config.min_extent_m:
         return None
-    return WalkCut(int(stamps[first]), int(stamps[last]), stretch.reason)
+    return WalkCut(int(stamps[first]), int(stamps[last]))
 
 
 def leave(stamps: Stamps, xy: Array, stretch: Stretch, config: RecorderConfig) -> int:

@@ -23,7 +23,7 @@ from svfm_ros.config.walk_config import RecorderConfig
 from svfm_ros.errors import DataError
 from svfm_ros.slam.occupancy import MapRaster
 from svfm_ros.types import Pose2, Walk
-from svfm_ros.walks.segmentation import Reason, Stretch, WalkCut, is_stay, leave, to_ns, trim
+from svfm_ros.walks.segmentation import Stretch, WalkCut, is_stay, leave, to_ns, trim
 
 __all__ = ["CovarianceOf", "PointsOf", "WalkRecorder", "cut_walks", "take_walk", "thin_points", "walk_id_of"]
 
@@ -63,7 +63,7 @@ class WalkRecorder:
         self._check(stamp_ns, float(x), float(y))
         cuts: list[WalkCut] = []
         if self._last_stamp_ns is not None and stamp_ns - self._last_stamp_ns > self._gap_ns:
-            cuts = self._end_part("gap")
+            cuts = self._end_part()
         self._last_stamp_ns = int(stamp_ns)
         self._stamps.append(int(stamp_ns))
         self._xy.append((float(x), float(y)))
@@ -74,7 +74,7 @@ class WalkRecorder:
 
     def finish(self) -> list[WalkCut]:
         """End the open walk; later poses start a new one."""
-        return self._end_part("finish")
+        return self._end_part()
 
     def rewrite(self, stamps_ns: ArrayLike, poses: ArrayLike) -> None:
         """Replace the positions kept by those of an optimised trajectory; to be called after a loop closure.
@@ -98,7 +98,7 @@ class WalkRecorder:
             return None
         before = self._rest_before if self._first is not None else self._last_stay
         stamps, xy = self._arrays(len(self._stamps))
-        begin = leave(stamps, xy, Stretch(first, len(stamps) - 1, before, None, "finish"), self._config)
+        begin = leave(stamps, xy, Stretch(first, len(stamps) - 1, before, None), self._config)
         return int(stamps[begin]) if not is_stay(xy[begin:], self._config) else None
 
     @property
@@ -128,31 +128,31 @@ class WalkRecorder:
         if stay_end:
             self._last_stay = k
         if self._stamps[k] <= self._covered_until_ns:
-            return self._close(k - 1, stay_end, "dwell")
+            return self._close(k - 1, stay_end)
         cuts: list[WalkCut] = []
         if self._first is not None and self._stamps[k] - self._stamps[self._first] > self._longest_ns:
-            cuts = self._close(k - 1, None, "long")
+            cuts = self._close(k - 1, None)
             self._first, self._rest_before = k, None
         elif self._first is None:
             self._first, self._rest_before = k, self._last_stay
         return cuts
 
-    def _close(self, last: int, rest_after: int | None, reason: Reason) -> list[WalkCut]:
+    def _close(self, last: int, rest_after: int | None) -> list[WalkCut]:
         """End the open walk, if any; returns it if it is long enough."""
         if self._first is None:
             return []
-        stretch = Stretch(self._first, last, self._rest_before, rest_after, reason)
+        stretch = Stretch(self._first, last, self._rest_before, rest_after)
         self._first = self._rest_before = None
         stamps, xy = self._arrays(max(last + 1, rest_after or 0))
         cut = trim(stamps, xy, stretch, self._config)
         return [] if cut is None else [cut]
 
-    def _end_part(self, reason: Reason) -> list[WalkCut]:
+    def _end_part(self) -> list[WalkCut]:
         """At a gap or the end: decide all poses, end the open walk, start over."""
         cuts: list[WalkCut] = []
         while self._decided < len(self._stamps):
             cuts += self._decide(0)
-        cuts += self._close(len(self._stamps) - 1, None, reason)
+        cuts += self._close(len(self._stamps) - 1, None)
         self._forget_all()
         return cuts
 

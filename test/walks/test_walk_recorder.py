@@ -54,7 +54,6 @@ def test_a_walk_between_two_seats_is_cut_at_both() -> None:
     stamps, poses = trajectory(sit(20, 0), go(0, 6), sit(20, 6))
     (cut,) = cut_walks(stamps, poses)
     start, end = seconds(cut)
-    assert cut.reason == "dwell"
     assert start == pytest.approx(20.0, abs=0.21)  # within the trim radius of where the wearer sat
     assert end == pytest.approx(26.0, abs=0.21)
 
@@ -101,7 +100,6 @@ def test_a_gap_ends_the_walk_and_finish_ends_the_last() -> None:
     stamps, poses = trajectory(go(0, 10), sit(2, 10))
     stamps[60:] += 3 * S
     first, second = cut_walks(stamps, poses)
-    assert (first.reason, second.reason) == ("gap", "finish")
     assert stamps[57] <= first.end_ns <= stamps[59]
     assert second.start_ns >= stamps[60]
     assert poses[stamps == second.end_ns, 0] == pytest.approx(9.9, abs=0.11)  # two seconds of standing are trimmed
@@ -111,7 +109,7 @@ def test_a_walk_without_end_goes_on_as_a_new_one() -> None:
     config = RecorderConfig(longest_s=10.0)
     stamps, poses = trajectory(sit(10, 0), go(0, 25), sit(10, 25))
     cuts = cut_walks(stamps, poses, config)
-    assert [c.reason for c in cuts] == ["long", "long", "dwell"]
+    assert len(cuts) == 3
     assert all(c.end_ns - c.start_ns <= 10.6 * S for c in cuts)
 
 
@@ -288,7 +286,7 @@ def test_the_covariance_of_each_pose_comes_with_it_and_gaps_take_the_nearest() -
 def test_a_walk_outside_the_trajectory_is_refused() -> None:
     stamps, poses = trajectory(sit(1, 0))
     with pytest.raises(DataError, match="two poses"):
-        take_walk(WalkCut(T0 + 100 * S, T0 + 110 * S, "dwell"), "anna", stamps, poses)
+        take_walk(WalkCut(T0 + 100 * S, T0 + 110 * S), "anna", stamps, poses)
 
 
 def test_two_residents_and_two_walks_have_four_ids() -> None:

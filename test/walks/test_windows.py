@@ -65,13 +65,6 @@ def test_the_hour_is_told_in_the_zone_asked_for(zone: str, hour: float) -> None:
     assert windows.time_zone == zone
 
 
-def test_hours_go_on_along_the_walk_and_past_midnight() -> None:
-    late = straight("a", 7200.0, start_ns=NOON_UTC + 11 * 3600 * S, hz=0.1)
-    windows = make_windows([late], WindowsConfig(dt_s=10.0, max_gap_s=20.0))
-    assert windows.hours[0, 0] == pytest.approx(23.0)
-    assert windows.hours[0, -1] == pytest.approx(1.0)
-
-
 def test_a_walk_with_a_gap_becomes_two_rows_of_one_id() -> None:
     whole = straight("a", 6.0)
     keep = np.r_[0:21, 51:61]  # three seconds are missing

@@ -27,10 +27,8 @@ def any_unfinished() -> bool:
 class WorkerCounts:
     """Counts since the worker started."""
 
-    accepted: int
     done: int
     dropped: int
-    failed: int
     waiting: int  # in the queue or being handled
 
 
@@ -59,7 +57,7 @@ class Worker(Generic[T]):
         self._changed = threading.Condition()
         self._stopping = False
         self._working = False
-        self._accepted = self._done = self._dropped = self._failed = 0
+        self._done = self._dropped = 0
         self._thread = threading.Thread(target=self._run, name=name, daemon=True)
         self._thread.start()
 
@@ -74,7 +72,6 @@ class Worker(Generic[T]):
                 dropped = self._queue.popleft()
                 self._dropped += 1
             self._queue.append(item)
-            self._accepted += 1
             count = self._dropped
             self._changed.notify_all()
         if full and self._on_drop is not None:
@@ -85,7 +82,7 @@ class Worker(Generic[T]):
         """All counts at one time."""
         with self._changed:
             waiting = len(self._queue) + self._working
-            return WorkerCounts(self._accepted, self._done, self._dropped, self._failed, waiting)
+            return WorkerCounts(self._done, self._dropped, waiting)
 
     def wait_idle(self, timeout_s: float) -> bool:
         """Wait until the queue is empty and no item is being handled."""
@@ -121,12 +118,10 @@ class Worker(Generic[T]):
             self._work(item)
 
     def _work(self, item: T) -> None:
-        failed = False
         try:
             self._handle(item)
         except Exception as error:
-            failed = True
             self._on_error(error)
+            return
         with self._changed:
-            self._done += not failed
-            self._failed += failed
+            self._done += 1
