@@ -80,7 +80,9 @@ def learn_paper_model(task: PaperTask) -> PaperPaths:
     house = load_house()
     windows = task_windows(task.home, house)
     scale = _scale_of(windows)
-    config = replace(_CONFIGS[task.model], components=_components(task.model, len(targets(house))))
+    config = _CONFIGS[task.model]
+    if task.model == "SVFM":
+        config = replace(config, components=len(targets(house)))
     if task.home.walks == "day and night":
         config = replace(config, gate="mlp")
     options = TrainConfig(seed=task.home.seed, steps=task.steps, batch_size=_BATCH, restarts=_RESTARTS)
@@ -125,10 +127,6 @@ def _trained(
         tuple(x[held_out] for x in batch),
         options,
     )
-
-
-def _components(model: str, places: int) -> int:
-    return places if model == "SVFM" else 1
 
 
 def _held_out(velocities: Tensor) -> Tensor:

@@ -18,7 +18,6 @@ __all__ = [
     "energy_distance",
     "entropy",
     "min_displacement",
-    "nll_per_step",
     "path_distances",
     "region_levels",
     "shares_of",
@@ -93,14 +92,6 @@ def entropy(shares: Mapping[str, float]) -> float:
     """Of the shares, in nats; 0 when one place has them all."""
     p = np.array([v for v in shares.values() if v > 0.0])
     return float(max(0.0, -(p * np.log(p)).sum()))
-
-
-def nll_per_step(log_density: ArrayLike, steps: ArrayLike) -> float:
-    """Minus the log density of whole walks ``(N,)`` over the number of steps ``(N,)`` they hold, in nats per step."""
-    log_p, count = np.asarray(log_density, dtype=float), np.asarray(steps, dtype=float)
-    if log_p.shape != count.shape or not count.sum() > 0:
-        raise DataError(f"expected one log density per walk and steps, got {log_p.shape} and {count.shape}")
-    return float(-log_p.sum() / count.sum())
 
 
 def min_displacement(samples: ArrayLike, truth: ArrayLike) -> Displacement:

@@ -29,7 +29,7 @@ from svfm_ros.nodes.runtime.diagnostics import ERROR, WARN, Diagnostics, Duratio
 from svfm_ros.nodes.runtime.lifetime import run_node
 from svfm_ros.nodes.runtime.subscriptions import LATCHED, STEADY
 from svfm_ros.pipeline.live.live_forecast import LiveForecaster, WearerPose
-from svfm_ros.pipeline.live.model_announcement import ModelAnnouncement, SigningKey, check_model_file
+from svfm_ros.pipeline.live.model_announcement import ModelAnnouncement, SigningKey, path_inside
 from svfm_ros.pipeline.live.pacing import RateLimit
 from svfm_ros.pipeline.live.process_control import check_device_name
 from svfm_ros.pipeline.live.worker import Worker
@@ -119,7 +119,7 @@ class ForecastNode(ConfiguredNode[ForecastNodeConfig]):
             if self._model_folder is None:
                 raise DataError("a model was announced, but neither model nor model_folder is set: it is not used")
             announced = ModelAnnouncement.from_text(message.data, SigningKey.read(self._model_folder))
-            announced = replace(announced, path=str(check_model_file(announced.path, self._model_folder)))
+            announced = replace(announced, path=str(path_inside(announced.path, self._model_folder)))
         except SvfmError as error:
             self._refused_models += 1
             self._report_model_problem(error)

@@ -21,7 +21,7 @@ from svfm_ros.sim.furnish import DoorGap, Rect, Room, furnish
 from svfm_ros.sim.house import RANDOM, House, clearance_grid
 from svfm_ros.sim.house_drawing import parse_drawing
 
-__all__ = ["all_places_connected", "random_drawing", "random_house", "write_drawing"]
+__all__ = ["all_places_connected", "random_house", "write_drawing"]
 
 Rng = np.random.Generator
 
@@ -50,21 +50,17 @@ def random_house(seed: int) -> House:
     return _draw(seed)[1]
 
 
-def random_drawing(seed: int) -> dict[str, Any]:
-    """The same house as a drawing: plain data in the format of ``config/houses/home.yaml``."""
-    return _draw(seed)[0]
-
-
 def write_drawing(source: str, path: Path) -> None:
     """Write the drawing of the house ``random:SEED`` as YAML, to be changed and loaded like any other."""
     if not source.startswith(RANDOM):
         raise UsageError(f"expected a house drawn at random ({RANDOM}SEED) to export, got {source!r}")
-    drawing = random_drawing(int(source.removeprefix(RANDOM)))
+    drawing, _ = _draw(int(source.removeprefix(RANDOM)))
     atomic_files.make_folder(Path(path).absolute().parent)
     atomic_files.write_whole(path, yaml.safe_dump(drawing, sort_keys=False, default_flow_style=None).encode())
 
 
 def _draw(seed: int) -> tuple[dict[str, Any], House]:
+    """A drawing (plain data in the format of ``config/houses/home.yaml``) and its house."""
     if seed < 0:
         raise DataError(f"expected a seed of at least 0 for a random house, got {seed}")
     for attempt in range(_ATTEMPTS):

@@ -80,7 +80,7 @@ def open_bag(path: Path, warn: Warn) -> RawBag:
             return _open_intact(path)
         # rosbags reports damage with its own errors, failed assertions and errors of sqlite, mcap and lz4.
         except Exception as error:
-            return _open_damaged(path, _reason(error), warn)
+            return (_open_files if path.is_dir() else _open_file)(path, _reason(error), warn)
     except OSError as error:
         raise DataError(f"cannot read {error.filename or path}: {error.strerror}") from error
 
@@ -119,10 +119,6 @@ def _described(connection: Any) -> RecordedTopic:
         else connection.topic in _LATCHED_BY_NAME
     )
     return RecordedTopic(connection.topic, connection.msgtype, connection.msgcount, latched, connection.digest)
-
-
-def _open_damaged(path: Path, reason: str, warn: Warn) -> RawBag:
-    return _open_files(path, reason, warn) if path.is_dir() else _open_file(path, reason, warn)
 
 
 def _open_files(folder: Path, reason: str, warn: Warn) -> RawBag:

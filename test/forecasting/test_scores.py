@@ -53,10 +53,6 @@ def test_variation_is_a_distance_between_zero_and_one(weights: list[float]):
     assert scores.total_variation(p, p) == 0.0
 
 
-def test_nll_weighs_walks_by_their_steps():
-    assert scores.nll_per_step([-10.0, -2.0], [4, 2]) == pytest.approx(2.0)
-
-
 def test_min_displacement_takes_the_best_of_each():
     samples = np.array([[[0, 0], [0, 5]], [[0, 3], [0, 4]]], dtype=float)
     best = scores.min_displacement(samples, np.array([[0, 0], [0, 0]]))
@@ -92,7 +88,6 @@ def test_destination_log_loss_by_hand():
         lambda: scores.energy_distance(np.zeros((1, 3, 2)), np.zeros((2, 3, 2))),
         lambda: scores.path_distances(np.zeros((2, 3, 2)), np.zeros((2, 4, 2))),
         lambda: scores.min_displacement(np.zeros((2, 3, 2)), np.zeros((2, 2))),
-        lambda: scores.nll_per_step([1.0], [0]),
         lambda: scores.shares_of([]),
         lambda: scores.destination_log_loss([], []),
         lambda: scores.coverage([0.5], 1.0),

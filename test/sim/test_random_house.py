@@ -8,7 +8,7 @@ from svfm_ros.config.sim_config import WalkerConfig
 from svfm_ros.errors import DataError, UsageError
 from svfm_ros.sim.house import House, Solid, load_house
 from svfm_ros.sim.house_drawing import parse_drawing
-from svfm_ros.sim.random_house import all_places_connected, random_drawing, random_house
+from svfm_ros.sim.random_house import _draw, all_places_connected, random_house
 from svfm_ros.sim.walker import route_book, simulate_protocol
 
 SEEDS = range(50)
@@ -54,7 +54,7 @@ def test_sizes_rooms_doors_and_places_are_those_of_homes(houses: list[House]) ->
         assert 5.0 <= y1 - y0 <= 11.0
         assert 4 <= len(house.places) <= 8
         assert {"couch", "kitchen", "front_door"} <= set(house.places.names)
-        doors = random_drawing(seed)["doors"]
+        doors = _draw(seed)[0]["doors"]
         widths = [np.hypot(*(np.array(d["to"]) - d["from"])) for d in doors]
         assert all(0.8 - 1e-9 <= w <= 1.0 + 1e-9 for w in widths)
         assert 3 <= len(doors) <= 8  # at least one for each room but the first, and the front door
@@ -62,7 +62,7 @@ def test_sizes_rooms_doors_and_places_are_those_of_homes(houses: list[House]) ->
 
 def test_front_doors_are_narrow_only_in_short_walls() -> None:
     """0.9 m; 0.8 m where the hall is narrower than 1.3 m."""
-    fronts = [d for s in range(30) for d in random_drawing(s)["doors"] if d["name"].startswith("front_door")]
+    fronts = [d for s in range(30) for d in _draw(s)[0]["doors"] if d["name"].startswith("front_door")]
     widths = [round(float(np.hypot(*(np.array(d["to"]) - d["from"]))), 2) for d in fronts]
     assert set(widths) == {0.8, 0.9}
     assert widths.count(0.9) > 3 * widths.count(0.8)
@@ -75,7 +75,7 @@ def test_houses_differ(houses: list[House]) -> None:
 
 
 def test_the_same_seed_gives_the_same_house(houses: list[House]) -> None:
-    assert random_drawing(7) == random_drawing(7)
+    assert _draw(7)[0] == _draw(7)[0]
     again = load_house("random:7")
     assert again.name == houses[7].name == "random-7"
     assert again.places == houses[7].places

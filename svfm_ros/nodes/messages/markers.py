@@ -106,7 +106,7 @@ def _paths(forecast: Forecast, places: Places, style: MarkerStyle) -> Iterator[S
     if not forecast.known or not len(forecast.samples_xy):
         return
     groups = _groups(forecast, places)
-    chosen = _choose(groups, _max_paths(style))
+    chosen = _choose(groups, max(1, style.max_bytes // (_BYTES_PER_POINT * 2 * style.segments)))
     lines = _resampled(forecast.samples_xy[chosen], style.segments * (2 if style.dashed else 1))  # (n, M + 1, 2)
     for group in np.unique(groups[chosen]).tolist():
         mine = lines[groups[chosen] == group]
@@ -115,7 +115,7 @@ def _paths(forecast: Forecast, places: Places, style: MarkerStyle) -> Iterator[S
             starts, stops = starts[:, ::2], stops[:, ::2]
         points = np.stack([starts, stops], axis=2).reshape(-1, 2)
         rgb = _rgb(places, group)
-        opacity = _opacity(np.mean(groups == group)) if group >= 0 else _FAINT
+        opacity = 0.15 + 0.75 * float(np.mean(groups == group)) if group >= 0 else _FAINT
         opacity *= _WHAT_IF if style.dashed else 1.0
         colours = np.broadcast_to([*rgb, opacity], (len(points), 4))
         yield Shape(
@@ -134,10 +134,6 @@ def _groups(forecast: Forecast, places: Places) -> Indices:
     """For each sample ``(S,)`` the index of the place it ends at, -1: in no place, -2: a sample of the free walker."""
     ends = forecast.ends_in(places)
     return np.where(forecast.component < 0, _FREE, ends)
-
-
-def _max_paths(style: MarkerStyle) -> int:
-    return max(1, style.max_bytes // (_BYTES_PER_POINT * 2 * style.segments))
 
 
 def _choose(groups: Indices, most: int) -> Indices:
@@ -159,10 +155,6 @@ def _resampled(paths: Array, segments: int) -> Array:
     part = (at - low)[:, None]
     high = np.minimum(low + 1, steps)
     return np.asarray(paths[:, low] * (1.0 - part) + paths[:, high] * part)
-
-
-def _opacity(share: float) -> float:
-    return 0.15 + 0.75 * float(share)
 
 
 def _rgb(places: Places, group: int) -> tuple[float, float, float]:

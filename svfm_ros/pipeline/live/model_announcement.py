@@ -1,7 +1,7 @@
 """Contents of the topic ``model``: JSON with the file and the scores of a trained model, signed by the trainer.
 
 A forecaster opens the file that a message names, so it accepts only messages signed (HMAC-SHA256) with the key that
-lies beside the model, readable by its owner alone, and only regular files of limited size in that folder.
+lies beside the model, readable by its owner alone, and only files in that folder.
 """
 
 import hashlib
@@ -14,10 +14,9 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from svfm_ros.atomic_files import write_whole
-from svfm_ros.config.forecast_config import MAX_MODEL_BYTES
 from svfm_ros.errors import DataError
 
-__all__ = ["ModelAnnouncement", "SigningKey", "check_model_file"]
+__all__ = ["ModelAnnouncement", "SigningKey", "path_inside"]
 
 KEY_NAME = "model.key"
 MAX_TEXT = 4096  # characters of a message
@@ -97,23 +96,15 @@ class ModelAnnouncement:
         return announced
 
 
-def check_model_file(path: str, folder: Path) -> Path:
-    """The path of an announced model without links; raises unless it is a regular file of limited size in the folder.
+def path_inside(path: str, folder: Path) -> Path:
+    """The path of an announced model without links; raises unless it is in the folder.
 
-    What is opened later may be another file: its reader checks it again and follows no link.
+    Its reader checks what is there when it opens the file, and follows no link.
     """
     inside = folder.resolve()
     found = Path(path).expanduser().resolve()
     if not found.is_relative_to(inside):
         raise DataError(f"expected a model inside {inside}, got {found}")
-    try:
-        status = os.stat(found)
-    except OSError as error:
-        raise DataError(f"expected a model at {found}, got no file: {error.strerror}") from error
-    if not stat.S_ISREG(status.st_mode):
-        raise DataError(f"expected a regular file, got something else at {found}")
-    if status.st_size > MAX_MODEL_BYTES:
-        raise DataError(f"expected a model of at most {MAX_MODEL_BYTES} bytes, got {status.st_size} at {found}")
     return found
 
 

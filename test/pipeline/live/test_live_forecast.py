@@ -15,7 +15,7 @@ from svfm_ros.config.walk_config import RecorderConfig
 from svfm_ros.errors import DataError
 from svfm_ros.forecasting.model_file import places_to, save_walk_model
 from svfm_ros.pipeline.live.live_forecast import LiveForecaster, WalkSoFar, WearerPose
-from svfm_ros.pipeline.live.model_announcement import check_model_file
+from svfm_ros.pipeline.live.model_announcement import path_inside
 from svfm_ros.types import OccupancyGrid, Place, Places, Pose2
 
 
@@ -128,7 +128,7 @@ def test_without_a_model_there_is_no_forecast():
 
 @pytest.mark.parametrize(("swap", "said"), [(os.mkfifo, "got a pipe"), (lambda p: p.symlink_to("/dev/zero"), "cannot")])
 def test_a_model_that_is_swapped_after_its_check_is_neither_waited_for_nor_followed(live, tmp_path, swap, said):
-    checked = check_model_file(str(save_tiny(tmp_path / "model.pt")), tmp_path)
+    checked = path_inside(str(save_tiny(tmp_path / "model.pt")), tmp_path)
     before = live.model
     checked.unlink()
     swap(checked)
