@@ -12,6 +12,10 @@ from svfm_ros.wording import percent
 __all__ = ["calibration_words", "day_text", "sentences"]
 
 _WELL_CALIBRATED, _ROUGHLY_CALIBRATED = 0.05, 0.1  # of probability, at the 50 % and the 90 % region
+_SLOW_TREND, _LEAST_TREND = (
+    0.01,
+    0.01,
+)  # m/s: below it a month, a trend is given by the year; below it a year, not at all
 _FEW_WALKS = 10  # are too few for a verdict
 _LEAST_SHARE = 0.005  # less is said to be nothing
 
@@ -64,10 +68,13 @@ def _speed(shown: OverTime) -> str:
     text, trend = f"Walking speed: {mean:.2f} m/s", shown.speed_trend
     if trend is None:
         return text + "."
-    if trend.low <= 0.0 <= trend.high:
+    change, span = (
+        (trend.per_month, "month") if abs(trend.per_month) >= _SLOW_TREND else (12.0 * trend.per_month, "year")
+    )
+    if trend.low <= 0.0 <= trend.high or abs(change) < _LEAST_TREND:
         return text + ", without a clear trend."
     way = "rising" if trend.per_month > 0 else "falling"
-    return f"{text}, {way} by {abs(trend.per_month):.2f} m/s a month."
+    return f"{text}, {way} by {abs(change):.2f} m/s a {span}."
 
 
 def _predictability(shown: OverTime, places: int) -> str:

@@ -1,6 +1,7 @@
 """Wandering index, baseline, changes of habit and sentences, for people whose habits are known exactly."""
 
 import math
+from dataclasses import replace
 from datetime import date
 
 import numpy as np
@@ -8,7 +9,7 @@ import pytest
 
 from svfm_ros.report.calibration import REGIONS, Calibration
 from svfm_ros.report.habit_changes import change_days
-from svfm_ros.report.over_time import over_time
+from svfm_ros.report.over_time import SpeedTrend, over_time
 from svfm_ros.report.summary import calibration_words, day_text, sentences
 from svfm_ros.report.walk_table import WalkTable
 
@@ -112,6 +113,20 @@ def test_more_night_walks_and_slower_steps_are_marked_against_the_own_baseline()
     said = " ".join(sentences(shown, 392, NAMES, None))
     assert "more than at first" in said
     assert "falling by 0.15 m/s a month" in said
+
+
+@pytest.mark.parametrize(
+    ("per_month", "said"),
+    [
+        (-0.152, "falling by 0.15 m/s a month."),
+        (-0.004, "falling by 0.05 m/s a year."),
+        (5e-4, "without a clear trend."),
+    ],
+)
+def test_a_slow_trend_is_given_by_the_year_and_a_tiny_one_is_none(per_month: float, said: str) -> None:
+    trend = SpeedTrend(per_month, per_month - 1e-4, per_month + 1e-4)
+    shown = replace(summary_of(table([MORNINGS] * 42)), speed_trend=trend)
+    assert sentences(shown, 252, NAMES, None)[2].endswith(said)
 
 
 def test_the_sentences_of_a_steady_person() -> None:
