@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-__all__ = ["HomeModel", "colour_of", "draw_fields", "draw_front", "draw_hours", "learn_front", "light"]
+__all__ = ["HomeModel", "colour_on", "draw_fields", "draw_front", "draw_hours", "learn_front", "light"]
 
 Array = NDArray[np.float64]
 
@@ -63,8 +63,8 @@ def learn_front(quick: bool = False) -> HomeModel:
     return HomeModel(house, *home_forecaster(task, house))
 
 
-def colour_of(place: Place, palette: Palette) -> str:
-    """The place's own colour, lighter on a dark floor."""
+def colour_on(place: Place, palette: Palette) -> str:
+    """The place's own colour, lighter on the dark floor of a house by night."""
     return _LIGHTER.get(place.colour, place.colour) if palette is BY_NIGHT else place.colour
 
 
@@ -116,7 +116,7 @@ def _fan(axis: "Axes", home: HomeModel, found: Forecast, palette: Palette) -> No
     places = home.house.places
     ends = found.ends_in(places)
     chosen = np.flatnonzero(ends >= 0)[:_SHOWN]
-    colours = [colour_of(places.places[i], palette) for i in ends[chosen].tolist()]
+    colours = [colour_on(places.places[i], palette) for i in ends[chosen].tolist()]
     paths = found.samples_xy[chosen]
     axis.add_collection(LineCollection(list(paths), colors=colours, linewidths=1.1, alpha=0.42, zorder=3))
     axis.scatter(paths[:, -1, 0], paths[:, -1, 1], c=colours, s=13, linewidths=0, alpha=0.8, zorder=4)
@@ -128,7 +128,7 @@ def _labels(axis: "Axes", house: House, found: Forecast, palette: Palette) -> No
     start = house.place(ANCHOR)
     for place in targets(house):
         share = found.shares.get(place.name, 0.0)
-        colour = colour_of(place, palette)
+        colour = colour_on(place, palette)
         side = 1.0 if place.y >= start.y else -1.0
         y = place.y + side * (min(place.radius_m, 0.75) + _LABEL_GAP_M)
         x = min(place.x, house.bounds()[2] - _LABEL_WIDTH_M / 2)

@@ -92,7 +92,6 @@ class WebNode(ConfiguredNode[WebNodeConfig]):
         self._places: list[dict[str, Any]] = []
         self._mount: Pose2 | None = None
         self._problem, self._problem_until_s = "", 0.0
-        self._walking_since_ns = 0
         self._last_pose_s = -math.inf  # monotonic
         self._last_sensor = 0, Pose2()  # stamp and pose in the map
         self._scan_ns = 0  # stamp of the scan that is drawn
@@ -175,7 +174,6 @@ class WebNode(ConfiguredNode[WebNodeConfig]):
         """Pose and local hour as 32 bit floats, then the walk so far."""
         hour = float(hours_of_day(np.array([stamp_ns]), self.config.time_zone)[0])
         walk = self._walk_so_far.walk()
-        self._walking_since_ns = 0 if walk is None else int(walk.stamps_ns[0])
         xy = np.empty((0, 2)) if walk is None else _thinned(walk.xy, _WALK_POINTS)
         return struct.pack("<ffff", pose.x, pose.y, pose.theta, hour) + polyline_bytes(xy)
 
@@ -280,7 +278,7 @@ class WebNode(ConfiguredNode[WebNodeConfig]):
             return "waiting for the nodes"
         if time.monotonic() - self._last_pose_s > _SILENT_S:
             return slam.message if slam.level != words.OK else "waiting for scans"
-        return "the wearer is walking" if self._walking_since_ns else "the wearer rests"
+        return "the wearer is walking" if self._walk_so_far.is_walking else "the wearer rests"
 
     @staticmethod
     def _node_line(report: words.NodeReport, now_s: float) -> dict[str, Any]:

@@ -329,9 +329,16 @@ function askWhatIf(hour) {
   drawSoon();
 }
 
+function endWhatIf() {
+  asking = null;
+  if (now.news) now.news.what_if = null;
+  ask({ what_if: null });
+  drawSoon();
+}
+
 function begin() {
   byId("hour").oninput = () => askWhatIf(Number(byId("hour").value));
-  byId("whatif-on").onchange = () => { if (byId("whatif-on").checked) askWhatIf(Number(byId("hour").value)); else { asking = null; if (now.news) now.news.what_if = null; ask({ what_if: null }); drawSoon(); } };
+  byId("whatif-on").onchange = () => (byId("whatif-on").checked ? askWhatIf(Number(byId("hour").value)) : endWhatIf());
   byId("pause").onclick = () => ask({ pause: !now.news?.replay?.paused });
   byId("rate").onchange = () => ask({ rate: Number(byId("rate").value) });
   addEventListener("keydown", (event) => {

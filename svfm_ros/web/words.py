@@ -12,6 +12,7 @@ __all__ = ["NodeReport", "first_model_words", "forecast_words", "how_sure", "nod
 OK, WARN, ERROR = 0, 1, 2
 _SHOWN_PLACES, _LEAST_SHARE = 3, 0.05
 _UNFAMILIAR = 0.5
+_SURE = ((1.3, "very sure"), (2.2, "fairly sure"), (3.2, "not sure"))  # below so many equally likely places
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,16 +37,7 @@ def how_sure(entropy: float | None) -> str:
     """Words for the entropy of the shares of places in nats; empty where it is not known."""
     if entropy is None or not math.isfinite(entropy):
         return ""
-    choices = math.exp(entropy)
-    return (
-        "very sure"
-        if choices < 1.3
-        else "fairly sure"
-        if choices < 2.2
-        else "not sure"
-        if choices < 3.2
-        else "wide open"
-    )
+    return next((words for most, words in _SURE if math.exp(entropy) < most), "wide open")
 
 
 def forecast_words(summary: Mapping[str, Any]) -> str:

@@ -73,6 +73,11 @@ class WalkSoFar:
         while stamp_ns - self._poses[0][0] > keep_ns:
             self._poses.popleft()
 
+    @property
+    def is_walking(self) -> bool:
+        """Whether a walk is under way; False at rest."""
+        return self._recorder.walk_so_far_ns is not None
+
     def walk(self) -> Walk | None:
         """The walk up to the last pose; None at rest."""
         since_ns = self._recorder.walk_so_far_ns

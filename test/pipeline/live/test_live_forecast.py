@@ -24,9 +24,11 @@ def test_the_walk_so_far_begins_where_the_wearer_left():
     for i in range(100):  # ten seconds of standing
         so_far.push(START_NS + i * 10**8, Pose2(0.0, 0.0, 0.0))
     assert so_far.walk() is None
+    assert not so_far.is_walking
     for i in range(100, 120):
         so_far.push(START_NS + i * 10**8, Pose2(0.1 * (i - 99), 0.0, 0.0))
     walk = so_far.walk()
+    assert so_far.is_walking
     assert abs(walk.stamps_ns[0] - (START_NS + 100 * 10**8)) < 3 * 10**8
     assert walk.xy[-1, 0] == pytest.approx(2.0)
     so_far.push(START_NS, Pose2(5.0, 0.0, 0.0))  # a bag that begins again
