@@ -4,6 +4,7 @@ Up is up on the plan as it is drawn, not north. A name depends on the map and on
 that it stays when places are added behind.
 """
 
+import itertools
 from collections import Counter
 from collections.abc import Collection, Sequence
 from dataclasses import replace
@@ -55,7 +56,19 @@ class PlanNames:
         if name not in taken and not room.is_corridor:
             return name
         x, y = turned(np.array([xy]), self._rooms.turn)[0].tolist()
-        return _unique(f"{_part(_where((x, y), room.low, room.high), room)} of the {name}", taken)
+        part = _where((x, y), room.low, room.high) or "middle"
+        part += " end" if room.is_corridor and part != "middle" else ""
+        return _first_free(name, part, taken)
+
+
+def _first_free(name: str, part: str, taken: Collection[str]) -> str:
+    """``name (part)``, ``name (part 2)`` and so on: the first that is not taken."""
+    found = f"{name} ({part})"
+    for number in itertools.count(2):
+        if found not in taken:
+            break
+        found = f"{name} ({part} {number})"
+    return found
 
 
 def _names_of_rooms(rooms: Sequence[PlanRoom]) -> list[str]:
@@ -96,18 +109,3 @@ def _where(at: Corner, low: Corner, high: Corner) -> str:
     across = "left" if share[0] < _LOW else "right" if share[0] > _HIGH else ""
     along = "bottom" if share[1] < _LOW else "top" if share[1] > _HIGH else ""
     return f"{along} {across}".strip()
-
-
-def _part(where: str, room: PlanRoom) -> str:
-    """``top left corner``, ``left side``, ``middle``; a corridor has ends."""
-    if not where:
-        return "middle"
-    return f"{where} {'end' if room.is_corridor else 'corner' if ' ' in where else 'side'}"
-
-
-def _unique(name: str, taken: Collection[str]) -> str:
-    number, found = 1, name
-    while found in taken:
-        number += 1
-        found = f"{name} ({number})"
-    return found

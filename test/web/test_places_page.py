@@ -80,7 +80,7 @@ def test_a_place_is_called_by_its_room_until_a_name_is_typed(tmp_path: Path, bro
         page.type("bedroom")  # in place of the suggestion
         page.eval("byId('save').click()")
         page.wait_for("byId('line').textContent.includes('3 places saved')")
-        names = ("bottom left room", "left side of the bottom left room", "bedroom")
+        names = ("bottom left room", "bottom left room (left)", "bedroom")
         assert load_places(tmp_path / "places.yaml").names == names
         assert page.eval("post('name', { x: 'left', y: 0, taken: [] }).then((answer) => answer.status)") == 400
     finally:
