@@ -19,6 +19,7 @@ __all__ = [
     "GOES_ON",
     "HALF_KNOWN",
     "HAZARDS",
+    "ODD_SHARE",
     "OPEN",
     "field_here",
     "field_log_densities",
@@ -28,6 +29,9 @@ __all__ = [
     "taken_up",
 ]
 
+ODD_SHARE = 0.5
+"""Share of those about to stop, or to end, whose move follows no field. With 1, moves are 0.014 nats likelier, but
+forecast paths 12 % farther from real ones (energy distance, 11 homes drawn at random, 40 walks)."""
 FREE_ENDS = 0.5  # share of the highest probability of ending among the fields
 GOES_ON, ENDED, OPEN = 0, 1, 2
 """What is known of a walk after its last move."""
@@ -52,7 +56,7 @@ def odd_move(slip, stop, end):  # type: ignore[no-untyped-def]
 
     Where a walk slows down depends on where exactly it ends, which a field does not know.
     """
-    return 1.0 - (1.0 - slip) * (1.0 - stop) * (1.0 - end)
+    return 1.0 - (1.0 - slip) * (1.0 - ODD_SHARE * stop) * (1.0 - ODD_SHARE * end)
 
 
 @kernel

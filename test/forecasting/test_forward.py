@@ -5,7 +5,7 @@ from itertools import product
 import numpy as np
 import pytest
 
-from svfm_ros.forecasting.forward import ENDED, FREE_ENDS, GOES_ON, OPEN, forward
+from svfm_ros.forecasting.forward import ENDED, FREE_ENDS, GOES_ON, ODD_SHARE, OPEN, forward
 from svfm_ros.forecasting.free_walker import (
     FREE_ANY,
     FREE_COLUMNS,
@@ -48,7 +48,7 @@ def by_enumeration(start, log_move, log_still, free, hazards, stood, gate, ended
                 end = max(own, FREE_ENDS * hazards[i, :, 3 if stood[i] else 2].max())
             elif s <= FIELDS:
                 stop, _, end, _ = hazards[i - 1, k] if i else np.zeros(4)  # where people stop or end, moves are odd
-                usual = (1 - slip) * (1 - stop) * (1 - end)
+                usual = (1 - slip) * (1 - ODD_SHARE * stop) * (1 - ODD_SHARE * end)
                 emitted = usual * np.exp(log_move[i, k]) + (1 - usual) * np.exp(free[i, FREE_ANY])
                 end = hazards[i, k, 2]
             else:

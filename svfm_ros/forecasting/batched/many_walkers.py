@@ -23,7 +23,7 @@ from svfm_ros.forecasting.batched.tensor_model import (
     taken_up_of,
 )
 from svfm_ros.forecasting.field_step import KEPT
-from svfm_ros.forecasting.forward import FREE_ENDS
+from svfm_ros.forecasting.forward import FREE_ENDS, ODD_SHARE
 from svfm_ros.forecasting.free_walker import GOING, MEMORY, TICK_S
 from svfm_ros.forecasting.sampler import ARRIVED, MOST_MPS, MOST_SCALES, MOVING, STANDING, SampledWalks
 
@@ -333,7 +333,7 @@ class BatchedModel(TensorModel):
 
 def odd_move_of(slip: float, hazards: Tensor) -> Tensor:
     """Compare ``odd_move``; ``hazards`` (..., 4) are those where the move begins, 0 at the start of a walk."""
-    return 1.0 - (1.0 - slip) * (1.0 - hazards[..., 0]) * (1.0 - hazards[..., 2])
+    return 1.0 - (1.0 - slip) * (1.0 - ODD_SHARE * hazards[..., 0]) * (1.0 - ODD_SHARE * hazards[..., 2])
 
 
 def _log(x: Tensor) -> Tensor:
