@@ -3,6 +3,7 @@
 A PGM's first row is the *top* of the picture, our row 0 is the lowest y: rows are flipped on the way in and out.
 """
 
+import io
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -118,33 +119,16 @@ def _as_pgm(image: NDArray[np.uint8]) -> bytes:
 
 
 def _read_pgm(path: Path) -> NDArray[np.float64]:
-    """A binary PGM of 8 bits; comments in its header are skipped."""
+    """The grey values ``(H, W)`` of a PGM of 8 bits."""
+    from PIL import Image, UnidentifiedImageError
+
     data = read_regular(path, _MOST_PICTURE_BYTES)
-    fields, at = _pgm_header(data)
-    numbers = [int(f) if f.isdigit() and len(f) < 10 else 0 for f in fields[1:4]]
-    if len(fields) < 4 or fields[0] != b"P5" or numbers[2] != 255:
-        raise DataError(f"{path}: expected a binary PGM (P5) with 8 bits a pixel, got {data[:2]!r}")
-    width, height, _ = numbers
-    if width < 1 or height < 1:
-        raise DataError(f"{path}: expected a picture with pixels, got {width} x {height}")
-    have = max(len(data) - at, 0)
-    if have < width * height:
-        raise DataError(f"{path}: expected {width} x {height} pixels, got {have}: the file is cut off")
-    return np.frombuffer(data, np.uint8, width * height, at).reshape(height, width).astype(float)
-
-
-def _pgm_header(data: bytes) -> tuple[list[bytes], int]:
-    fields: list[bytes] = []
-    at = 0
-    while len(fields) < 4 and at < len(data):
-        if data[at : at + 1] == b"#":
-            at = data.find(b"\n", at) + 1 or len(data)
-        elif data[at : at + 1].isspace():
-            at += 1
-        else:
-            end = at
-            while end < len(data) and not data[end : end + 1].isspace():
-                end += 1
-            fields.append(data[at:end])
-            at = end
-    return fields, at + 1
+    try:
+        with Image.open(io.BytesIO(data), formats=("PPM",)) as picture:
+            if picture.mode != "L":
+                raise ValueError(f"a picture of mode {picture.mode}")
+            return np.asarray(picture, dtype=np.float64)
+    # Pillow reports damage by more errors than it documents.
+    except Exception as error:
+        got = "another file" if isinstance(error, UnidentifiedImageError) else str(error)
+        raise DataError(f"{path}: expected a whole PGM with 8 bits a pixel, got {got}") from error
