@@ -3,12 +3,12 @@
 import math
 from dataclasses import replace
 
+import numba
 import numpy as np
 import pytest
 from two_destinations import KITCHEN, MONDAY_NS, PLACES, STUDY, model_file, walks
 
 from svfm_ros.clock import days_of
-from svfm_ros.compiled import kernel
 from svfm_ros.forecasting.field_step import KEPT
 from svfm_ros.forecasting.forecaster import Forecaster
 from svfm_ros.forecasting.forward import (
@@ -92,7 +92,7 @@ def test_sampled_moves_are_distributed_as_the_density_says(model, seen, state: s
             assert below.mean() == pytest.approx(level, abs=tolerance)
 
 
-@kernel
+@numba.njit  # not cached: it would keep what it calls as it was
 def log_densities(
     xy, count, ended, tables, grid, numbers, gains, slow_starts, dt_s, lengths, parts, set_off, switches, gate
 ):  # type: ignore[no-untyped-def]
