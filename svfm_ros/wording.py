@@ -1,11 +1,16 @@
 """How names, probabilities and unknown forecasts are worded, on every page, picture and marker."""
 
-__all__ = ["percent", "readable", "unknown", "with_share"]
+__all__ = ["counted", "percent", "readable", "unknown", "with_share"]
 
 
 def readable(name: str) -> str:
     """``front_door`` as a person writes it."""
     return name.replace("_", " ")
+
+
+def counted(number: int, noun: str) -> str:
+    """``1 walk``, ``2 walks``."""
+    return f"{number} {noun}{'' if number == 1 else 's'}"
 
 
 def percent(share: float) -> str:

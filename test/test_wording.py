@@ -2,12 +2,16 @@
 
 import pytest
 
-from svfm_ros.wording import percent, readable, unknown, with_share
+from svfm_ros.wording import counted, percent, readable, unknown, with_share
 
 
 @pytest.mark.parametrize(("share", "text"), [(0.0, "0 %"), (0.254, "25 %"), (0.996, "100 %"), (1.0, "100 %")])
 def test_a_probability_in_percent(share, text):
     assert percent(share) == text
+
+
+def test_one_and_several():
+    assert (counted(1, "walk"), counted(0, "walk"), counted(12, "walk")) == ("1 walk", "0 walks", "12 walks")
 
 
 def test_a_name_as_a_person_writes_it():

@@ -17,7 +17,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from svfm_ros.figures.map_figure import save_picture, show_grid
 from svfm_ros.types import Forecast, OccupancyGrid, Places
-from svfm_ros.wording import percent, readable, unknown, with_share
+from svfm_ros.wording import counted, percent, readable, unknown, with_share
 
 __all__ = ["draw_calibration", "draw_forecasts", "forecast_figure"]
 
@@ -109,7 +109,7 @@ def _summary(forecast: Forecast) -> str:
     likely = sorted(forecast.shares.items(), key=lambda one: -one[1])
     named = [f"{readable(name)} ({percent(share)})" for name, share in likely[:2]]
     said = f"most likely {named[0]}" if likely[0][1] >= _LIKELY else f"undecided: {' or '.join(named)}"
-    return f"{said}, from {forecast.walks} walks"
+    return f"{said}, from {counted(forecast.walks, 'walk')}"
 
 
 def _paths(axes: Any, forecast: Forecast, places: Places, ends: NDArray[np.int64]) -> None:

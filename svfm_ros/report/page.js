@@ -46,7 +46,7 @@ function showBars() {
     { name, colour: colourOf(i), share: now.shares[i], hidden: i === places.length && now.shares[i] < 0.005 })));
   byId("entropy").textContent = places.length > 1 ? howSure(now.entropy) : "";
   byId("rests").textContent = now.walks
-    ? `${now.walks} recorded walks began here within an hour of ${clock(state.hour)}.`
+    ? `${counted(now.walks, "recorded walk")} began here within an hour of ${clock(state.hour)}.`
     : `No recorded walk began here within an hour of ${clock(state.hour)}: this forecast comes from other hours.`;
 }
 
@@ -66,7 +66,7 @@ function drawHours() {
       const [x, width] = [box.X(h + 0.06), box.X(h + 0.94) - box.X(h + 0.06)];
       const y = box.Y(below + share);
       const area = svg(box.made, "rect", { x, width, y, height: box.Y(below) - y, fill: colourOf(place), opacity: 0.85 });
-      svg(area, "title", {}, `${clock(h)}: ${readable(placeNames[place])} ${percent(share)}, ${hour.walks} walks`);
+      svg(area, "title", {}, `${clock(h)}: ${withShare(placeNames[place], share)}, ${counted(hour.walks, "walk")}`);
       below += share;
     });
   });
@@ -175,7 +175,7 @@ function drawCharts() {
 function begin() {
   byId("title").textContent = report.title;
   byId("subtitle").textContent = report.subtitle;
-  report.starts.forEach((s, i) => byId("start").add(new Option(`${readable(s.name)} (${s.walks} walks)`, i)));
+  report.starts.forEach((s, i) => byId("start").add(new Option(`${readable(s.name)} (${counted(s.walks, "walk")})`, i)));
   byId("start").oninput = (event) => setStart(Number(event.target.value));
   byId("hour").oninput = (event) => setHour(Number(event.target.value));
   byId("play").onclick = play;

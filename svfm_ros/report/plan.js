@@ -13,6 +13,7 @@ function svg(parent, kind, attributes = {}, text = "") {
 const byId = (id) => document.getElementById(id);
 const readable = (name) => name.replaceAll("_", " ");
 const percent = (share) => `${Math.round(100 * share)} %`;
+const counted = (number, noun) => `${number} ${noun}${number === 1 ? "" : "s"}`;
 const withShare = (name, share) => `${readable(name)}${/\d$/.test(name) ? ":" : ""} ${percent(share)}`;
 const clock = (hour) => `${String(Math.floor(hour)).padStart(2, "0")}:${String(Math.floor((hour % 1) * 60 + 1e-6)).padStart(2, "0")}`;
 const isNight = (hour) => hour < 6 || hour >= 21;

@@ -7,7 +7,7 @@ from statistics import median
 
 from svfm_ros.report.calibration import Calibration
 from svfm_ros.report.over_time import Estimate, OverTime, Period
-from svfm_ros.wording import percent
+from svfm_ros.wording import counted, percent
 
 __all__ = ["calibration_words", "day_text", "sentences"]
 
@@ -24,7 +24,8 @@ def sentences(shown: OverTime, walks: int, names: Sequence[str], calibration: Ca
     """One sentence on each subject, the most important first."""
     now = _latest(shown.periods)
     days = sum(p.days for p in shown.periods)
-    found = [f"{walks} walks on {days} days, {walks / days:.1f} a day{_against(now, shown.baseline, 'walks_per_day')}."]
+    a_day = f"{walks / days:.1f} a day{_against(now, shown.baseline, 'walks_per_day')}"
+    found = [f"{counted(walks, 'walk')} on {counted(days, 'day')}, {a_day}."]
     nights = sum(p.night_walks.value * p.days for p in shown.periods) / days
     at_night = f"{nights:.1f} a night" if nights > 0.0 else "none"
     found.append(f"Night walks (22:00 to 06:00): {at_night}{_against(now, shown.baseline, 'night_walks')}.")
@@ -115,7 +116,7 @@ def _calibration(found: Calibration | None) -> str:
 def calibration_words(held_50: float, held_90: float, walks: int) -> str:
     """Whether forecasts can be relied on, in one sentence, by how often their 50 % and 90 % regions held the truth."""
     if walks < _FEW_WALKS:
-        return f"{walks} walks to check the forecasts on are too few to tell whether they can be relied on."
+        return f"{counted(walks, 'walk')} to check the forecasts on: too few to tell whether they can be relied on."
     happened = (
         f"what they called 90 % likely happened in {percent(held_90)} of the cases, what they called 50 % likely in "
         f"{percent(held_50)}"

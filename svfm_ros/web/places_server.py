@@ -20,6 +20,7 @@ from svfm_ros.walks.places import colour_of, places_from_cells, save_places
 from svfm_ros.web.page_address import page_address
 from svfm_ros.web.page_site import PageSite
 from svfm_ros.web.pages import places_page
+from svfm_ros.wording import counted
 
 __all__ = ["serve_places"]
 
@@ -90,7 +91,7 @@ class _PlacesServer:
             save_places(self._places, self._file)
         except DataError as error:
             return web.Response(status=400, text=str(error))
-        said = f"{self._file}: {len(self._places)} place{'' if len(self._places) == 1 else 's'} saved"
+        said = f"{self._file}: {counted(len(self._places), 'place')} saved"
         self._on_saved(said)
         return web.Response(text=said)
 

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from svfm_ros.wording import unknown, with_share
+from svfm_ros.wording import counted, unknown, with_share
 
 __all__ = ["NodeReport", "first_model_words", "forecast_words", "how_sure", "node_words", "replay_words", "walks_words"]
 
@@ -58,8 +58,8 @@ def forecast_words(summary: Mapping[str, Any]) -> str:
 def first_model_words(walks: int, needed: int) -> str:
     """How many walks there are and how many the first model needs."""
     if walks >= needed:
-        return f"{_count(walks, 'walk')} stored."
-    return f"{_count(walks, 'walk')} stored; the first model needs {needed}."
+        return f"{counted(walks, 'walk')} stored."
+    return f"{counted(walks, 'walk')} stored; the first model needs {needed}."
 
 
 def walks_words(trainer: NodeReport) -> str:
@@ -103,11 +103,13 @@ def _training(report: NodeReport) -> str:
     if report.figures.get("state") == "training":
         step = report.figures.get("step", "")
         walks = int(_or(report.number("walks_in_training"), walks))
-        return f"learning from {_count(walks, 'walk')}" + (f", step {step}" if step and not step.endswith(" 0") else "")
+        return f"learning from {counted(walks, 'walk')}" + (
+            f", step {step}" if step and not step.endswith(" 0") else ""
+        )
     if report.figures.get("model", "none") == "none":
         return f"waiting for walks: {walks} of {needed} for the first model"
     new = walks - learned
-    return f"model learnt from {_count(learned, 'walk')}" + (f", {_count(new, 'new walk')} since" if new > 0 else "")
+    return f"model learnt from {counted(learned, 'walk')}" + (f", {counted(new, 'new walk')} since" if new > 0 else "")
 
 
 def _forecasts(report: NodeReport) -> str:
@@ -122,10 +124,6 @@ def _plain(report: NodeReport) -> str:
 
 def _or(value: float, otherwise: float) -> float:
     return value if math.isfinite(value) else otherwise
-
-
-def _count(number: int, noun: str) -> str:
-    return f"{number} {noun}{'' if number == 1 else 's'}"
 
 
 def _duration(milliseconds: float) -> str:

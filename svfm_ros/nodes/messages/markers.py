@@ -16,7 +16,7 @@ from visualization_msgs.msg import Marker
 
 from svfm_ros.nodes.messages.marker_shapes import RGBA, Canvas, Shape
 from svfm_ros.types import Forecast, Places, Pose2
-from svfm_ros.wording import percent, readable, unknown, with_share
+from svfm_ros.wording import counted, percent, readable, unknown, with_share
 
 __all__ = ["MarkerStyle", "clear_shapes", "endpoint_shapes", "path_shapes"]
 
@@ -180,7 +180,7 @@ def _headline(forecast: Forecast, style: MarkerStyle) -> list[Shape]:
         return [_text(namespace, 0, at(3.3 * side), f"what if: {_sentence(forecast)}", style)]
     said = [_text(namespace, 0, at(1.5 if side > 0.0 else -0.85), _sentence(forecast), style)]
     if forecast.known and forecast.entropy is not None:
-        figures = f"entropy {forecast.entropy:.2f} nats, {forecast.walks} walks"
+        figures = f"entropy {forecast.entropy:.2f} nats, {counted(forecast.walks, 'walk')}"
         small = replace(style, text_m=_SMALL * style.text_m)
         said.append(_text(namespace, 1, at(0.85 if side > 0.0 else -1.5), figures, small))
     return said
