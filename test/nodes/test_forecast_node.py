@@ -62,7 +62,7 @@ def test_poses_become_forecasts_that_late_viewers_see_and_that_go_away(start, li
     for text, reason in (
         (f'{{"path": "{model}"}}', "without the trainer's signature"),
         (ModelAnnouncement("/etc/passwd").to_text(key), "expected a model inside"),
-        (ModelAnnouncement(str(tmp_path / "none.pt")).to_text(key), "got no file"),
+        (ModelAnnouncement(str(tmp_path / "none.pt")).to_text(key), "cannot read"),
     ):
         models.publish(String(data=text))
         said.wait_for(lambda m, reason=reason: reason in m.status[0].message)
