@@ -10,6 +10,9 @@ Standing is a hidden state: who stands sets off with the same probability at eve
 home or scene, and then moves as at the start of a walk. Without the state, the noise of the position of someone who
 stands was taken for slow walking, and forecasts walked away: of people who had stood for 3 s in the training folds of
 Hotel, 24 % left their position within 5 s in forecasts and nobody in truth; with the state, 12 %.
+
+Noise of the positions of someone who stands does not add up: the next move leads a share of the way back to the mean of
+the last positions. The share is that of the home or scene, because it depends on how people are tracked.
 """
 
 import math
@@ -43,6 +46,7 @@ __all__ = [
     "PARTS",
     "SCALE_M",
     "STILL_M",
+    "SWAY_M",
     "TICK_S",
     "FreeWalker",
     "FreeWalkerPrior",
@@ -68,6 +72,8 @@ LOG_SCALES, LOG_STILL = (-4.0, 4.0), (-3.0, 1.5)
 """Limits of log scales: relative to the base scale, and to ``STILL_M``."""
 STILL_M = 0.02
 """Usual scale of the moves of someone who stands, metres."""
+SWAY_M = 0.1
+"""Positions of someone who stands are about so near to their mean, metres; who is farther off is not drawn back."""
 SCALE_M = 0.25
 """Features are in these units."""
 LEAST_M, MOST_M = 0.005, 0.2
@@ -83,6 +89,7 @@ FREE_COLUMNS = 5
 _WEIGHTS = {"w1": (FEATURES, HIDDEN), "b1": (HIDDEN,), "w2": (HIDDEN, HIDDEN), "b2": (HIDDEN,), "w3": (HIDDEN, OUTPUTS)}
 _WEIGHTS |= {"b3": (OUTPUTS,)}
 _PRIOR_SHAPES = {**_WEIGHTS, "nu": (2,), "first": (2,), "set_off": (1,), "precision.log_nu": (2,)}
+_NO_SWAY = (0.0, 1.0)
 _PRIOR_SHAPES |= {f"precision.{name}": shape for name, shape in _WEIGHTS.items()}
 _MOST_PRIOR_BYTES = 1 << 20
 
@@ -100,11 +107,13 @@ class FreeWalker:
     nu: Array  # (2,), degrees of freedom along and across
     first: Array  # (2,), scale in metres and degrees of freedom of a move about which nothing is known
     set_off: Array  # (1,), probability per tick that someone who stands sets off
+    sway: Array = field(default_factory=lambda: np.array(_NO_SWAY))
+    """Share of the way back that each move of someone who stands leads, and how much narrower that makes its scale."""
 
     @property
     def parts(self) -> tuple[Array, ...]:
         """As compiled code takes them."""
-        return self.w1, self.b1, self.w2, self.b2, self.w3, self.b3, self.nu, self.first, self.set_off
+        return self.w1, self.b1, self.w2, self.b2, self.w3, self.b3, self.nu, self.first, self.set_off, self.sway
 
     def sets_off(self, dt_s: float) -> float:
         """Probability per step of ``dt_s`` that someone who stands sets off."""
@@ -112,7 +121,7 @@ class FreeWalker:
 
     def arrays(self) -> dict[str, NDArray[np.generic]]:
         """As named arrays."""
-        names = ("w1", "b1", "w2", "b2", "w3", "b3", "nu", "first", "set_off")
+        names = ("w1", "b1", "w2", "b2", "w3", "b3", "nu", "first", "set_off", "sway")
         return {name: np.asarray(getattr(self, name), dtype=np.float32) for name in names}
 
     @classmethod
@@ -131,10 +140,11 @@ class FreeWalkerPrior:
     """Mean and precision (2,) of numbers that homes share, by name, as any real numbers (``raw``)."""
 
     def save(self, path: Path) -> None:
-        """Write it as one file (safetensors)."""
+        """Write it as one file (safetensors), without the sway: it depends on how the people of a home are tracked."""
         from safetensors.numpy import save
 
-        parts = {**self.free.arrays(), **{f"precision.{n}": x.astype(np.float32) for n, x in self.precision.items()}}
+        weights = {name: x for name, x in self.free.arrays().items() if name != "sway"}
+        parts = {**weights, **{f"precision.{n}": x.astype(np.float32) for n, x in self.precision.items()}}
         parts |= {f"number.{n}": x.astype(np.float32) for n, x in self.numbers.items()}
         write_whole(Path(path), save({name: np.ascontiguousarray(x) for name, x in parts.items()}))
 
@@ -201,6 +211,17 @@ def context(moves, count, features):  # type: ignore[no-untyped-def]
 
 
 @kernel
+def _way_back(moves, known):  # type: ignore[no-untyped-def]
+    """Vector (x, y) from the position now to the mean of the last positions, metres; next to zero where that is far."""
+    x, y = 0.0, 0.0
+    for j in range(known):
+        x -= (known - j) * moves[j, 0] / (known + 1)
+        y -= (known - j) * moves[j, 1] / (known + 1)
+    near = 1.0 / (1.0 + ((x * x + y * y) / (SWAY_M * SWAY_M)) ** 2)
+    return near * x, near * y
+
+
+@kernel
 def _layer(x, weights, bias, out):  # type: ignore[no-untyped-def]
     """Fill ``out`` with bias + x @ weights; along the rows of the weights, so that it is compiled to vector code."""
     for j in range(len(out)):
@@ -224,7 +245,7 @@ def free_predict(moves, count, weights, features, hidden, out, parts):  # type: 
     ``parts`` (PARTS, 5) gets the probability of each part of the mixture, its centre (along, across) and its scales in
     metres. ``features`` (FEATURES,), ``hidden`` (2, HIDDEN) and ``out`` (OUTPUTS,) are scratch.
     """
-    w1, b1, w2, b2, w3, b3, nu, first, _ = weights
+    w1, b1, w2, b2, w3, b3, nu, first, _, sway = weights
     if count == 0:
         parts[:] = 1.0
         parts[:, :3] = 0.0
@@ -245,8 +266,10 @@ def free_predict(moves, count, weights, features, hidden, out, parts):  # type: 
         parts[g, 3] = base_m * math.exp(min(max(o[2], LOG_SCALES[0]), LOG_SCALES[1]))
         parts[g, 4] = base_m * math.exp(min(max(o[3], LOG_SCALES[0]), LOG_SCALES[1]))
         high = max(high, o[4])
-    still_m = STILL_M * math.exp(min(max(out[5 * GOING + 1], LOG_STILL[0]), LOG_STILL[1]))
-    parts[GOING, 1], parts[GOING, 2], parts[GOING, 3], parts[GOING, 4] = 0.0, 0.0, still_m, still_m
+    still_m = sway[1] * STILL_M * math.exp(min(max(out[5 * GOING + 1], LOG_STILL[0]), LOG_STILL[1]))
+    back_x, back_y = _way_back(moves, min(count, MEMORY))
+    parts[GOING, 1], parts[GOING, 2] = sway[0] * (back_x * ux + back_y * uy), sway[0] * (back_y * ux - back_x * uy)
+    parts[GOING, 3], parts[GOING, 4] = still_m, still_m
     parts[GOING, 0] = math.exp(out[5 * GOING] - high)
     for g in range(GOING):
         parts[g, 0] = math.exp(out[5 * g + 4] - high)

@@ -23,7 +23,7 @@ from svfm_ros.types import Place, Places
 
 __all__ = ["SCHEMA", "WalkModelFile", "load_walk_model", "places_from", "places_to", "save_walk_model"]
 
-SCHEMA = 6
+SCHEMA = 7
 """Version of what the file holds; raise it when a field changes its meaning."""
 
 _KIND = "svfm_ros walk model"
@@ -201,6 +201,7 @@ _FIXED: dict[str, tuple[int | str, ...]] = {
     "free.nu": (2,),
     "free.first": (2,),
     "free.set_off": (1,),
+    "free.sway": (2,),
     "walks.xy": ("M", 2),
     "walks.origin": (2,),
     "walks.row": ("M",),
@@ -226,7 +227,7 @@ _SHARES: tuple[str, ...] = (
     "habits.free",
     "habits.base",
 )
-_SHARES += ("switches", "set_off", "free.set_off")
+_SHARES += ("switches", "set_off", "free.set_off", "free.sway")
 _LEAST_STEP_S, _LONGEST_STEP_S = 0.01, 10.0
 _LARGEST_STEP = 100.0  # of the numbers of the step density
 _INTEGERS = {"walks.row", "walks.walk", "walks.start_ns", "walks.resident"}
@@ -287,6 +288,7 @@ def _check_values(arrays: Mapping[str, NDArray[np.generic]], about: Mapping[str,
         and all(_shares(x) for x in (tables[..., 7:], pace[:, 2], arrays["habits.scalars"][0]))
         and _positive(pace[:, 1])
         and _positive(arrays["habits.scalars"][1])
+        and _positive(arrays["free.sway"][1])
         and all(bool((x >= 0.0).all()) for x in (tables[..., 2:5], *(arrays[name] for name in _COUNTS)))  # type: ignore[operator]
     )
     if not fits:

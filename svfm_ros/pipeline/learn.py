@@ -149,10 +149,11 @@ def _free_walker(prior: FreeWalkerPrior, strength: float, tracks: list[Any], see
 
 def _own_free_walker(tracks: list[Any], seed: int) -> FreeWalker:
     """A free walker learnt from these tracks alone."""
-    from svfm_ros.forecasting.fit.free_walker_fit import learn_prior
+    from svfm_ros.forecasting.fit.free_walker_fit import learn_prior, with_sway
 
     straight_on = [np.column_stack([0.4 * np.arange(10.0), np.zeros(10)])]  # 1 m/s, where there is no track at all
-    return learn_prior([tracks or straight_on], _OWN_STEPS, seed).free
+    known = tracks or straight_on
+    return with_sway(learn_prior([known], _OWN_STEPS, seed).free, known)
 
 
 def _rows(new: Sequence[Walk], config: LearnConfig, old: WalkModelFile | None) -> tuple[WalkRows, tuple[str, ...]]:

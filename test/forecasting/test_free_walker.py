@@ -9,7 +9,7 @@ import torch
 
 from svfm_ros.errors import DataError
 from svfm_ros.forecasting.batched.free_walker_torch import next_move
-from svfm_ros.forecasting.fit.free_walker_fit import _rests, _set_off, adapt
+from svfm_ros.forecasting.fit.free_walker_fit import _rests, _set_off, adapt, with_sway
 from svfm_ros.forecasting.free_walker import (
     FEATURES,
     FREE_ANY,
@@ -100,12 +100,15 @@ def test_who_stands_mostly_stays_and_who_walks_mostly_goes_on(weights) -> None: 
         assert parts[:, 0].sum() == pytest.approx(1.0)
 
 
+@pytest.mark.parametrize("step_m", [0.4, 0.0])
 @pytest.mark.parametrize("known", [1, 3, MEMORY])
-def test_torch_and_compiled_agree(weights, known: int) -> None:  # type: ignore[no-untyped-def]
+def test_torch_and_compiled_agree(known: int, step_m: float) -> None:
     rng = np.random.default_rng(known)
-    moves = np.where(np.arange(MEMORY)[:, None] < known, 0.4 + 0.1 * rng.standard_normal((MEMORY, 2)), 0.0)
-    direction, parts = parts_after(moves, weights, known)
-    tensors = {n: torch.as_tensor(x) for n, x in FreeWalkerPrior.load().free.arrays().items()}
+    spread_m = 0.1 if step_m else 0.02
+    moves = np.where(np.arange(MEMORY)[:, None] < known, step_m + spread_m * rng.standard_normal((MEMORY, 2)), 0.0)
+    free = replace(FreeWalkerPrior.load().free, sway=np.array([0.7, 0.8]))
+    direction, parts = parts_after(moves, free.parts, known)
+    tensors = {n: torch.as_tensor(x) for n, x in free.arrays().items()}
     found = next_move(tensors, torch.as_tensor(moves, dtype=torch.float32), torch.tensor(known))
     assert found.direction.numpy() == pytest.approx(direction, abs=1e-5)
     assert found.log_share.exp().numpy() == pytest.approx(parts[:, 0], abs=1e-4)
@@ -114,12 +117,12 @@ def test_torch_and_compiled_agree(weights, known: int) -> None:  # type: ignore[
 
 
 def test_leaving_a_position_is_counted_once_per_rest() -> None:
-    """Ten ticks at one position, five on the way, ten at another: one left, 7 + 7 ticks of standing."""
+    """Ten ticks at one position, five on the way, ten at another: one left, 3 + 3 ticks of standing."""
     stands = np.zeros((11, 2))
     walks = np.column_stack([np.arange(1.0, 6.0), np.zeros(5)])
     xy = np.concatenate([stands, walks, np.full((10, 2), [5.0, 0.0])])
-    assert _rests([xy]) == (1, 14)
-    assert _set_off(1, 14, usual=0.06)[0] == pytest.approx((1 + 0.06 * 25) / (14 + 25))
+    assert _rests([xy]) == (1, 6)
+    assert _set_off(1, 6, usual=0.06)[0] == pytest.approx((1 + 0.06 * 25) / (6 + 25))
 
 
 def test_where_nobody_who_stands_leaves_the_walker_learns_to_stay() -> None:
@@ -129,3 +132,31 @@ def test_where_nobody_who_stands_leaves_the_walker_learns_to_stay() -> None:
     adapted = adapt(prior, waiting, strength=100.0, steps=2)
     assert adapted.set_off[0] < 0.1 * prior.free.set_off[0]
     assert adapted.sets_off(0.8) == pytest.approx(1.0 - (1.0 - adapted.set_off[0]) ** 2)
+
+
+def standing(moving_m: float, noise_m: float) -> list[np.ndarray]:
+    """Twenty people who stand for 40 s: positions drift by ``moving_m`` per tick, each with its own noise."""
+    rng = np.random.default_rng(0)
+    drift = np.cumsum(moving_m * rng.standard_normal((20, 100, 2)), axis=1)
+    return list(drift + noise_m * rng.standard_normal((20, 100, 2)))
+
+
+def test_noise_of_positions_is_led_back_and_drift_is_not() -> None:
+    """Of independent noise of seven positions, the next is expected at their mean, with variance 8/7 instead of 2."""
+    free = FreeWalkerPrior.load().free
+    noisy, drifting = with_sway(free, standing(0.0, 0.02)), with_sway(free, standing(0.02, 0.0))
+    assert noisy.sway == pytest.approx([1.0, np.sqrt(4.0 / 7.0)], abs=0.06)
+    assert drifting.sway == pytest.approx([0.0, 1.0], abs=0.3)
+
+
+def test_who_stands_with_noisy_positions_is_drawn_back_and_who_walks_is_not(weights) -> None:  # type: ignore[no-untyped-def]
+    """After 0.01 m to the side, the mean of seven positions lies 6/7 of it back."""
+    swaying = (*weights[:-1], np.array([0.5, 1.0]))
+    aside = np.zeros((MEMORY, 2))
+    aside[0] = [0.0, 0.01]
+    direction, parts = parts_after(aside, swaying)
+    along, across = parts[GOING, 1:3]
+    back = along * direction[1] + across * direction[0]
+    assert back == pytest.approx(-0.5 * 0.01 * 6.0 / 7.0, rel=1e-3)
+    _, walking = parts_after(np.tile([0.5, 0.0], (MEMORY, 1)), swaying)
+    assert walking[GOING, 1:3] == pytest.approx([0.0, 0.0], abs=1e-3)

@@ -153,6 +153,7 @@ MODEL_FILES: list[tuple[str, str | bytes | Make, str]] = [
             ("habits.scalars", -1.0),
             ("habits.support", -1.0),
             ("set_off", 2.0),
+            ("free.sway", 0.0),
         )
     ),
     ("a weight of NaN", values_with("free.w1", np.nan), "expected numbers up to"),

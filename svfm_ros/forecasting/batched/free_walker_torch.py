@@ -10,7 +10,17 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from svfm_ros.forecasting.free_walker import GOING, LEAST_M, LOG_SCALES, LOG_STILL, MEMORY, MOST_M, SCALE_M, STILL_M
+from svfm_ros.forecasting.free_walker import (
+    GOING,
+    LEAST_M,
+    LOG_SCALES,
+    LOG_STILL,
+    MEMORY,
+    MOST_M,
+    SCALE_M,
+    STILL_M,
+    SWAY_M,
+)
 
 __all__ = [
     "NextMove",
@@ -20,6 +30,7 @@ __all__ = [
     "part_log_densities",
     "rotated",
     "student_log_densities",
+    "way_back",
 ]
 
 
@@ -34,7 +45,10 @@ class NextMove:
 
 
 def next_move(weights: Mapping[str, Tensor], moves: Tensor, known: Tensor) -> NextMove:
-    """From the last moves (..., MEMORY, 2), newest first, of which ``known`` (...) are known; ``free_predict``."""
+    """From the last moves (..., MEMORY, 2), newest first, of which ``known`` (...) are known; ``free_predict``.
+
+    Without ``sway`` among the weights, those who stand are not drawn back.
+    """
     u, base_m, features = _context(moves, known)
     hidden = torch.tanh(features @ weights["w1"] + weights["b1"])
     out = torch.tanh(hidden @ weights["w2"] + weights["b2"]) @ weights["w3"] + weights["b3"]
@@ -43,10 +57,14 @@ def next_move(weights: Mapping[str, Tensor], moves: Tensor, known: Tensor) -> Ne
     centre = in_frame(moves[..., 0, :], u).unsqueeze(-2) + base_m * going[..., :2]
     scale = base_m * torch.exp(going[..., 2:4].clamp(*LOG_SCALES))
     still = (STILL_M * torch.exp(out[..., 5 * GOING + 1].clamp(*LOG_STILL)))[..., None, None]
+    back = torch.zeros_like(centre[..., 0, :])
+    if "sway" in weights:
+        share, narrower = weights["sway"].unbind()
+        back, still = share * in_frame(way_back(moves, known), u), narrower * still
     return NextMove(
         u,
         torch.log_softmax(torch.cat([going[..., 4], out[..., 5 * GOING : 5 * GOING + 1]], -1), -1),
-        torch.cat([centre, torch.zeros_like(centre[..., :1, :])], -2),
+        torch.cat([centre, back.unsqueeze(-2)], -2),
         torch.cat([scale, still.expand(*still.shape[:-1], 2)], -2),
     )
 
@@ -61,6 +79,14 @@ def part_log_densities(expected: NextMove, move: Tensor, nu: Tensor, noise_var: 
     scale = torch.sqrt(expected.scale.square() + noise_var)
     z = (in_frame(move, expected.direction).unsqueeze(-2) - expected.centre) / scale
     return student_log_densities(z, nu).sum(-1) - torch.log(scale).sum(-1)
+
+
+def way_back(moves: Tensor, known: Tensor) -> Tensor:
+    """Vectors (..., 2) from the position now to the mean of the last positions; compare ``_way_back``."""
+    count = known.unsqueeze(-1)
+    weight = (count - torch.arange(MEMORY, device=moves.device)).clamp(min=0) / (count + 1.0)
+    back = -(weight.unsqueeze(-1) * moves).sum(-2)
+    return back / (1.0 + (back.square().sum(-1, keepdim=True) / SWAY_M**2).square())
 
 
 def _context(moves: Tensor, known: Tensor) -> tuple[Tensor, Tensor, Tensor]:

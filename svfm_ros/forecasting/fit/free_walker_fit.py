@@ -5,17 +5,24 @@ give them (diagonal Fisher information), so few local walks move only what they 
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from svfm_ros.forecasting.batched.free_walker_torch import move_log_densities, next_move
+from svfm_ros.forecasting.batched.free_walker_torch import (
+    in_frame,
+    move_log_densities,
+    next_move,
+    part_log_densities,
+    student_log_densities,
+    way_back,
+)
 from svfm_ros.forecasting.free_walker import FEATURES, GOING, HIDDEN, MEMORY, OUTPUTS, FreeWalker, FreeWalkerPrior
 
-__all__ = ["WalkerStatistics", "adapt", "learn_prior", "pooled_prior", "walker_statistics"]
+__all__ = ["WalkerStatistics", "adapt", "learn_prior", "pooled_prior", "walker_statistics", "with_sway"]
 
 Array = NDArray[np.float64]
 
@@ -27,10 +34,12 @@ _LEAST_NU = 2.5  # below, sampled moves would be metres long now and then
 _FIRST_OUTPUTS = [0.0] * 5 + [0.0, 0.0, 0.8, 0.8, -1.0] * (GOING - 1) + [-2.0, 0.0]
 """Outputs before training: one part goes on steadily, others are wider and rarer, few stand."""
 _NEAR_M = 0.5  # someone who was within this distance of one position for ``_REST_TICKS`` stands there
-_REST_TICKS = 4
+_REST_TICKS = 8  # slow walkers are within it for some ticks, too
 _USUAL_SET_OFF, _USUAL_TICKS = 0.06, 25.0
-"""Setting off per tick of someone who stands: the middle of six public scenes (0.02 to 0.17), and the ticks of standing
+"""Setting off per tick of someone who stands: the middle of six public scenes (0.01 to 0.10), and the ticks of standing
 that it counts for beside a home's own."""
+_NO_SWAY_MOVES = 20.0  # of someone who stands without noise of their positions, counted beside a home's own moves
+_SWAY_ROUNDS = 8
 _MOST_LOCAL = 20_000  # moves used to adapt: more say nothing new
 
 
@@ -110,6 +119,37 @@ def _set_off(left: float, stood: float, usual: float = _USUAL_SET_OFF) -> Array:
     return np.array([(left + _USUAL_TICKS * usual) / (stood + _USUAL_TICKS)])
 
 
+def with_sway(free: FreeWalker, tracks: Sequence[Array]) -> FreeWalker:
+    """The free walker with the share of the way back that those who stand in these tracks (T, 2) lead.
+
+    Expectation maximisation: each move counts with the probability that its walker stands, and less in the tails.
+    """
+    several = [t for t in tracks if len(t) > 2]
+    if not several:
+        return free
+    samples = _samples(several, [1.0] * len(several), np.random.default_rng(0), 0.0)
+    w = {name: torch.as_tensor(x, dtype=torch.float32) for name, x in _weights(free).items()}
+    nu, expected = _LEAST_NU + torch.exp(w["log_nu"]), next_move(w, samples.past, samples.known)
+    going = part_log_densities(expected, samples.move, nu) + expected.log_share
+    log_odds = expected.log_share[:, GOING] - torch.logsumexp(going[:, :GOING], -1)
+    back = in_frame(way_back(samples.past, samples.known), expected.direction)
+    move, scale = in_frame(samples.move, expected.direction), expected.scale[:, GOING]
+    widths = []
+    for most in (0.0, 1.0):
+        share, width = torch.zeros(()), torch.ones(())
+        for _ in range(_SWAY_ROUNDS):
+            z = (move - share * back) / (width * scale)
+            log_p = student_log_densities(z, nu).sum(-1) - torch.log(width * scale).sum(-1)
+            stands = torch.sigmoid(log_p + log_odds).unsqueeze(-1)
+            weight = stands * (nu + 1.0) / (nu + z.square()) / scale.square()
+            pull = (weight * back.square()).sum() + _NO_SWAY_MOVES
+            share = ((weight * move * back).sum() / pull).clamp(0.0, most)
+            off = (weight * (move - share * back).square()).sum()
+            width = torch.sqrt((off + 2.0 * _NO_SWAY_MOVES) / (2.0 * stands.sum() + 2.0 * _NO_SWAY_MOVES))
+        widths.append(float(width))
+    return replace(free, sway=np.array([float(share), min(widths[1] / widths[0], 1.0)]))
+
+
 def learn_prior(scenes: Sequence[Sequence[Array]], steps: int = 3000, seed: int = 0) -> FreeWalkerPrior:
     """The population's free walker from tracks (T, 2) on ticks of 0.4 s; every scene weighs the same."""
     rng = np.random.default_rng(seed)
@@ -163,7 +203,8 @@ def adapt(
         fit = -_log_density(w, _some(samples, pick)).mean()
         away = sum(((w[n] - centre[n]).square() * (precision[n] + 0.02)).sum() for n in _NAMES)
         adam.step(fit + 0.5 * strength / count * away)
-    return _as_free(w, _first_move(chosen), _set_off(*_rests(chosen), float(prior.free.set_off[0])))
+    free = _as_free(w, _first_move(chosen), _set_off(*_rests(chosen), float(prior.free.set_off[0])))
+    return with_sway(free, chosen)
 
 
 @dataclass(frozen=True, slots=True)
