@@ -65,6 +65,10 @@ _LEAST_NU = 2.5  # below, sampled paths would jump by metres
 _PRIOR = 2e-3  # weight of the prior on the numbers, nats per move: it decides only where walks say nothing
 _LEAST_LOGIT = np.array([-9.0, -7.0, -5.0, -7.0])  # of leaving, joining, walking freely from the start, slipping
 _MOST_LOGIT = np.array([-8.2, -2.0, 0.0, -3.9])  # who leaves a habit is gone for a while; single odd moves are slips
+_FIRST_LOGIT = np.array([-7.5, -3.0, -2.5, -5.0])  # where the search for them starts
+_LEAVE_SCENE, _MOST_LEAVE_SCENE = -4.0, -3.9
+"""Usual and highest logit of leaving in a scene of passers-by: fields are ways of other people there, and what the
+first moves say about them is not sure for long."""
 _SWITCH_SPREAD = np.array([0.7, 0.7, 2.0, 1.0])  # of the prior on their logits: few walks hardly move them
 _CONCENTRATION = 0.5  # of the process that new destinations come from: one in 81 walks after 40
 _ITERATIONS = 40
@@ -249,15 +253,19 @@ def start_state(prior: Array, free_share: float, fields: int) -> Array:
     return state
 
 
-def fit_switches(walks: list[LeftOutWalk], free_end: float, free_end_still: float) -> SwitchFit:
+def fit_switches(
+    walks: list[LeftOutWalk], free_end: float, free_end_still: float, passers_by: bool = False
+) -> SwitchFit:
     """Rates and share that make left-out walks likeliest, with priors that keep all of them away from zero."""
     from scipy.optimize import minimize
 
-    def unpack(raw: Array) -> SwitchFit:
-        leave, join, share, slip = 1.0 / (1.0 + np.exp(-np.clip(raw, _LEAST_LOGIT, _MOST_LOGIT)))
-        return SwitchFit(SwitchNumbers(float(leave), float(join), free_end, free_end_still, float(slip)), float(share))
+    first, most = _FIRST_LOGIT.copy(), _MOST_LOGIT.copy()
+    if passers_by:
+        first[0], most[0] = _LEAVE_SCENE, _MOST_LEAVE_SCENE
 
-    first = np.array([-7.5, -3.0, -2.5, -5.0])
+    def unpack(raw: Array) -> SwitchFit:
+        leave, join, share, slip = 1.0 / (1.0 + np.exp(-np.clip(raw, _LEAST_LOGIT, most)))
+        return SwitchFit(SwitchNumbers(float(leave), float(join), free_end, free_end_still, float(slip)), float(share))
 
     def loss(raw: Array) -> float:
         fit = unpack(raw)

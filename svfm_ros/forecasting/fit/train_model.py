@@ -131,7 +131,7 @@ def train_model(
             familiar.append(bool(supported[task.group[n]]))
         tell(folds + 2 + f, total)
     known = [w for w, own in zip(walks, familiar, strict=True) if own]
-    switch = fit_switches(known, 0.3 * float(base[2]), float(base[3]))
+    switch = fit_switches(known, 0.3 * float(base[2]), float(base[3]), rows.passers_by)
     density, begun_free = total_log_density(walks, switch)
     nll = -float(density.sum()) / sum(len(w.log_move) for w in walks)
     arrived = np.array(familiar) & (not rows.passers_by)

@@ -7,7 +7,7 @@ import pytest
 from two_destinations import model_file, walks
 
 from svfm_ros.config.walk_config import WindowsConfig
-from svfm_ros.forecasting.fit.number_fit import free_shares, parting_rate
+from svfm_ros.forecasting.fit.number_fit import fit_switches, free_shares, parting_rate
 from svfm_ros.forecasting.fit.walk_steps import walk_rows
 from svfm_ros.forecasting.posterior import start_probabilities
 from svfm_ros.walks.windows import make_windows
@@ -35,3 +35,11 @@ def test_passers_by_with_a_new_destination_walk_freely_from_the_start() -> None:
     shares = [free_shares(rows, nobody, nobody.astype(bool), np.zeros(0)) for rows in (at_home, passing)]
     assert [s.tolist() for s in shares] == [[0.0] * 8, pytest.approx([0.5 / 8.5] * 8)]
     assert parting_rate(passing) == 0.0
+
+
+def test_passers_by_leave_the_ways_of_others_sooner_than_residents_their_habits() -> None:
+    """Without walks to learn from, the rates are the usual ones: once in 55 moves, once in 3,600."""
+    at_home, in_scene = (fit_switches([], 0.01, 0.1, passers_by=scene).switches for scene in (False, True))
+    assert at_home.leave == pytest.approx(1.0 / 3600.0, rel=0.1)
+    assert in_scene.leave == pytest.approx(1.0 / 55.0, rel=0.1)
+    assert in_scene.join == pytest.approx(at_home.join, rel=0.1)
