@@ -84,13 +84,12 @@ def _given_map(args: argparse.Namespace) -> "OccupancyGrid | None":
 def _run(source: "ScanSource", config: "SlamConfig", given: "OccupancyGrid | None") -> "SlamRun":
     from svfm_ros.slam.localise import Localiser
     from svfm_ros.slam.offline import run_slam
-    from svfm_ros.slam.slam import Slam
 
-    engine = Slam(config) if given is None else Localiser(given, config)
+    localiser = None if given is None else Localiser(given, config)
     with progress() as bar:
         task = bar.add_task("mapping" if given is None else "localising", total=source.count, note="")
         tick = _ticker(lambda note: bar.update(task, advance=1, note=note))
-        done = run_slam(source.messages(), on_scan=tick, slam=engine)
+        done = run_slam(source.messages(), config, on_scan=tick, slam=localiser)
     if done.why_no_path:
         what = "no map could be made" if given is None else "no scan could be localised in the map"
         raise DataError(f"{source.path}: {what}: {done.why_no_path}")

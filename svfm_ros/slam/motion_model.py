@@ -24,12 +24,12 @@ _MEAN_S, _PAUSE_S = 5.0, 8.0  # time constant of the mean velocity; longer gaps 
 _MAX_SPREAD_M = 0.1  # motions with a larger standard deviation hardly update the mean velocity
 _SPARSE_S = 1.0  # where gaps are longer a step is predicted from the steps before, not from the velocity
 _GAPS = 200  # newest gaps that decide whether a recording is thinned: many, as gaps are short there too during turns
-_STEPS, _FEWEST_STEPS, _LONG_PERCENT = 30, 3, 80.0  # newest steps that count, fewest, percentile of the long ones
+_STEPS, _FEWEST_STEPS, _LONG_PERCENT = 100, 3, 80.0  # newest steps that count, fewest, percentile of the long ones
+_LEAST_M_RAD = 0.8  # of a step ahead: metres for each radian of turn
 _CERTAIN_STEP_M, _FIRST_STEP_M = 0.2, 0.6  # their largest standard deviation, and that of the first
 _STEP_SPREAD_M, _STEP_SPREAD_RAD = 0.3, 0.3  # least standard deviations of a predicted step
 _STEP_SPREAD_SHARE = 0.3  # of its length
 _FARTHEST_M = 3.5  # largest half size of the window around it
-_LONG_STEP_M = 1.5  # shorter steps are predicted from the mean velocity, which drifts less there
 _STEP_SLACK_M, _TURN_WINDOW_RAD = 0.5, 0.7  # added to the window around a step; half the window around a turn
 _WINDOW_SPREADS = 3.0  # half size of the window around a hint, in its standard deviations
 _ACCELERATION_M_S2, _INERTIA_M = 3.0, 0.01  # of a person who walks; error of a velocity, over the time it was measured
@@ -65,6 +65,15 @@ class VelocityModel:
         guess = Guess(T_map_previous @ moved, *self._window(gap_s), *_spread(gap_s))
         return guess if hint is None else _hinted(guess, T_map_previous, moved, hint)
 
+    @property
+    def steps(self) -> Array:
+        """The newest certain steps of a thinned recording ``(S, 3)``, each in the sensor's axes before it."""
+        return np.array(self._steps).reshape(-1, 3)
+
+    def expect(self, steps: Array) -> None:
+        """Predict steps like these ``(S, 3)`` from the first scan on."""
+        self._steps.extend(steps)
+
     def spread(self, gap_s: float) -> Array:
         """Covariance ``(3, 3)`` that a prediction over ``gap_s`` adds."""
         spread_m, spread_rad = _spread(gap_s)
@@ -75,15 +84,14 @@ class VelocityModel:
 
         Thinned recordings have a scan after a certain distance or turn: the time between scans tells little there.
         """
-        if gap_s <= _SPARSE_S or self._is_dense() or hint is not None:
+        is_thinned = self._is_thinned() if self._gaps_s else gap_s > _SPARSE_S
+        if not is_thinned or hint is not None:
             return [self.guess(T_map_previous, gap_s, hint)]
         turn_rad, spread_rad = self._window(gap_s)[1], _spread(gap_s)[1]
         ahead, turn = _kinds(self._steps)
         if ahead is None:  # any step is as likely
             reach_m = min(_SLACK_M + 0.5 * self._config.max_speed_m_s * gap_s, _FARTHEST_M)
             return [Guess(T_map_previous, reach_m, turn_rad, reach_m, spread_rad)]
-        if math.hypot(ahead.T_previous_now.x, ahead.T_previous_now.y) < _LONG_STEP_M:
-            return [self.guess(T_map_previous, gap_s, None)]
         guesses = [ahead.guess(T_map_previous, turn_rad)]
         if turn is not None:
             guesses += [step.guess(T_map_previous, _TURN_WINDOW_RAD) for step in (turn, turn.mirrored())]
@@ -105,15 +113,15 @@ class VelocityModel:
         self.twist = self.measured(T_previous_now, gap_s)
         self._measured_s = gap_s
         self._gaps_s.append(gap_s)
-        if gap_s > _SPARSE_S:
+        if self._is_thinned():
             self._keep(T_previous_now.as_array(), spread_m)
         if gap_s < _PAUSE_S:
             share = (1.0 - np.exp(-gap_s / _MEAN_S)) / (1.0 + (spread_m / _MAX_SPREAD_M) ** 4)
             self._mean += share * (self.twist - self._mean)
 
-    def _is_dense(self) -> bool:
-        """Whether most scans come soon after another."""
-        return bool(self._gaps_s) and float(np.median(self._gaps_s)) <= _SPARSE_S
+    def _is_thinned(self) -> bool:
+        """Whether most scans come a second or more after another; quick ones among them are steps as well."""
+        return bool(self._gaps_s) and float(np.median(self._gaps_s)) > _SPARSE_S
 
     def _keep(self, step: Array, spread_m: float) -> None:
         """Keep a step ``(3,)`` to predict others, if its position is certain; the first need not be as certain."""
@@ -161,7 +169,10 @@ def _kinds(steps: deque[Array]) -> tuple[_TypicalStep | None, _TypicalStep | Non
     if len(newest) < _FEWEST_STEPS:
         return None, None
     lengths_m = np.hypot(newest[:, 0], newest[:, 1])
-    is_ahead = lengths_m >= 0.5 * np.percentile(lengths_m, _LONG_PERCENT)
+    is_long = lengths_m >= _LEAST_M_RAD * np.abs(newest[:, 2])
+    if not is_long.any():
+        return None, None
+    is_ahead = is_long & (lengths_m >= 0.5 * np.percentile(lengths_m[is_long], _LONG_PERCENT))
     sides = np.where(newest[:, 2] < 0.0, -1.0, 1.0)
     turns = newest * np.stack([np.ones_like(sides), sides, sides], axis=-1)
     return _typical(newest[is_ahead]), _typical(turns[~is_ahead])

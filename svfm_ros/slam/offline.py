@@ -4,24 +4,29 @@ import time
 from collections import defaultdict, deque
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
+from itertools import chain
 
 import numpy as np
 from numpy.typing import NDArray
 
+from svfm_ros.clock import NS_PER_S
 from svfm_ros.config.slam_config import RasterConfig, SlamConfig
 from svfm_ros.slam.body.motion_sensors import MotionSensors
 from svfm_ros.slam.localise import Localiser
 from svfm_ros.slam.occupancy import MapRaster, echoes
-from svfm_ros.slam.slam import Slam
+from svfm_ros.slam.slam import Slam, odometry_only
 from svfm_ros.slam.trajectory import Trajectory, twists
 from svfm_ros.types import ImuReading, OccupancyGrid, OdometryReading, Pose2, Scan
 
 __all__ = ["DrawnLoop", "SlamRun", "draw_grid", "run_slam", "seen_points"]
 
 Array = NDArray[np.float64]
+Message = Scan | ImuReading | OdometryReading
 
 
 _SEEN_M = 30.0  # farther echoes are left out
+_SPARSE_S, _FIRST_SCANS = 1.0, 8  # a median interval longer than this, of so many scans, is that of a thinned recording
+_REHEARSED_SCANS = 150  # of a thinned recording, from which its steps are learned
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,12 +50,12 @@ class SlamRun:
     loops: tuple[DrawnLoop, ...]
     counters: dict[str, int]
     scan_s: Array  # (N,), seconds spent on each scan
-    finish_s: float
+    finish_s: float  # spent after the last scan, and before the first on learning the steps
     reasons: dict[str, int] = field(default_factory=dict)  # why scans have no pose, and how many
     covariance: dict[int, Array] = field(default_factory=dict)  # (3, 3) of poses, by the stamp of the scan
     sensors: MotionSensors = field(default_factory=MotionSensors)
 
-    def scans_used(self, messages: Iterable[Scan | ImuReading | OdometryReading]) -> Iterator[Scan]:
+    def scans_used(self, messages: Iterable[Message]) -> Iterator[Scan]:
         """The scans as SLAM used them: tilt and rotation compensated, with the sensors' offset and bias at the end."""
         sensors = self.sensors.calibrated_copy()
         for message in messages:
@@ -73,7 +78,7 @@ class SlamRun:
 
 
 def run_slam(
-    messages: Iterable[Scan | ImuReading | OdometryReading],
+    messages: Iterable[Message],
     config: SlamConfig | None = None,
     on_scan: Callable[[Scan, float], None] | None = None,
     slam: Slam | Localiser | None = None,
@@ -81,9 +86,13 @@ def run_slam(
     """SLAM over all scans; ``on_scan(scan, seconds so far)`` is called after each.
 
     Readings of an IMU and of odometry, in the order of their arrival, are used as hints. ``slam`` may be passed in,
-    also a localiser.
+    also a localiser; otherwise the steps of a thinned recording are learned from its beginning first.
     """
-    slam = slam or Slam(config)
+    begin = time.perf_counter()
+    if slam is None:
+        slam = Slam(config)
+        messages = _with_known_steps(iter(messages), slam)
+    rehearsal_s = time.perf_counter() - begin
     sensors = MotionSensors(slam.config)
     seconds: list[float] = []
     live_ns: list[int] = []
@@ -111,11 +120,38 @@ def run_slam(
             on_scan(scan, spent)
     begin = time.perf_counter()
     slam.finish()
-    finish_s = time.perf_counter() - begin
+    finish_s = time.perf_counter() - begin + rehearsal_s
     live_trajectory = Trajectory(np.array(live_ns, dtype=np.int64), np.array(live).reshape(-1, 3))
     counters = {name: int(n) for name, n in slam.counters.items()}
     timing = (np.array(seconds), finish_s)
     return SlamRun(slam.trajectory(), live_trajectory, _loops(slam), counters, *timing, reasons, covariance, sensors)
+
+
+def _with_known_steps(messages: Iterator[Message], slam: Slam) -> Iterator[Message]:
+    """All messages again, after SLAM has learned the steps of a thinned recording from the first of them.
+
+    At the start of such a recording any step is as likely, and along a corridor standing still matches best.
+    """
+    first = _until(messages, _FIRST_SCANS)
+    stamps_ns = [m.stamp_ns for m in first if isinstance(m, Scan)]
+    if len(stamps_ns) < _FIRST_SCANS or np.median(np.diff(stamps_ns)) <= _SPARSE_S * NS_PER_S:
+        return chain(first, messages)
+    first += _until(messages, _REHEARSED_SCANS - _FIRST_SCANS)
+    rehearsal = odometry_only(slam.config)
+    for message in first:
+        if isinstance(message, Scan):
+            rehearsal.add_scan(message)
+    slam.motion.expect(rehearsal.motion.steps)
+    return chain(first, messages)
+
+
+def _until(messages: Iterator[Message], scans: int) -> list[Message]:
+    """The next messages up to so many scans."""
+    taken: list[Message] = []
+    while scans and (message := next(messages, None)) is not None:
+        taken.append(message)
+        scans -= isinstance(message, Scan)
+    return taken
 
 
 def draw_grid(scans: Iterable[Scan], trajectory: Trajectory, config: RasterConfig | None = None) -> OccupancyGrid:

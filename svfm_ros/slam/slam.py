@@ -31,7 +31,7 @@ from svfm_ros.slam.loops.submap import Submaps, SubmapSpan
 from svfm_ros.slam.matching.keyframe_group import KeyframeGroup
 from svfm_ros.slam.matching.local_map import WHOLE_DEPTH, LocalMap, build_local_map, build_whole_map
 from svfm_ros.slam.matching.pose_covariance import is_break, step_information, turned, worst_variances
-from svfm_ros.slam.motion_model import MotionSource
+from svfm_ros.slam.motion_model import MotionSource, VelocityModel
 from svfm_ros.slam.preprocess import Cloud, cloud_from_scan
 from svfm_ros.slam.scan_gate import ScanGate
 from svfm_ros.slam.state_file import SlamState
@@ -85,7 +85,8 @@ class Slam:
         view = MapView(
             Pool(state.points, state.starts), state.poses, state.walked_m, state.progress, state.variances, state.chains
         )
-        links = [(c.from_id, c.to_id) for c in state.steps if not is_break(c) or _in_one_chain(state.chains, c)]
+        tied = [c for c in state.steps if not is_break(c) or state.chains[c.from_id] == state.chains[c.to_id]]
+        links = [(c.from_id, c.to_id) for c in tied]
         self._keyframes = Keyframes.restored(
             self.config.keyframe_distance_m, state.stamps_ns, view, state.chains, links
         )
@@ -153,9 +154,7 @@ class Slam:
     @property
     def pose(self) -> Pose2:
         """``T_map_base`` of the newest scan that has a pose."""
-        if not len(self._history):
-            return Pose2()
-        return self._history.last(self._keyframes.poses)
+        return self._history.last(self._keyframes.poses) if len(self._history) else Pose2()
 
     def finish(self) -> None:
         """Wait for pending jobs and optimise the pose graph a last time."""
@@ -199,6 +198,11 @@ class Slam:
         first = max(newest + 1 - most, self._keyframes.chain_start(newest))
         ids = np.arange(first, newest + 1)
         return KeyframeGroup.around(self._keyframes.pool, ids, self._keyframes.poses, self.pose.as_array())
+
+    @property
+    def motion(self) -> VelocityModel:
+        """Prediction of the next pose; knows the steps of a thinned recording."""
+        return self._tracker.motion
 
     def walked_m(self) -> float:
         """Path length of the current chain in metres."""
@@ -393,7 +397,3 @@ class Slam:
 def odometry_only(config: SlamConfig) -> Slam:
     """SLAM without loop closure that adds every keyframe, for small maps."""
     return Slam(replace(config, loop_every=0, familiar_views=0))
-
-
-def _in_one_chain(chains: NDArray[np.int64], step: Constraint) -> bool:
-    return bool(chains[step.from_id] == chains[step.to_id])

@@ -29,7 +29,6 @@ Array = NDArray[np.float64]
 
 _MIN_INLIERS = 0.6  # below this share of inliers a wider window is searched; a match there needs at least this share
 _BETTER = 0.15  # and a share larger by this than that of the first match
-_TURNED_RAD = 1.8  # a match rotated further from the prediction needs _FOUND_AGAIN
 _NEAR_WALLS = 0.7  # share of points near walls that a scan with few inliers needs
 _FOUND_AGAIN = 0.75  # share of inliers needed after a loss
 _UNMOVED = 0.6  # and after a break of the recording, to go on where it ended
@@ -167,5 +166,4 @@ def _is_of_thinned(guess: Guess) -> bool:
 
 def _needed(guess: Guess, match: MatchResult) -> float:
     """Share of inliers that a match needs: more after a large rotation (a corridor seen the wrong way round)."""
-    off = guess.T_map_scan.inverse() @ match.T_target_source
-    return _MIN_INLIERS if abs(off.theta) < _TURNED_RAD else _FOUND_AGAIN
+    return _FOUND_AGAIN if guess.is_surprised_by_turn(match.T_target_source) else _MIN_INLIERS

@@ -138,3 +138,13 @@ def test_a_match_is_drawn_to_the_predicted_position_along_the_direction_that_it_
     assert found.x == pytest.approx(2.0 - 1.0 / (1.0 + 0.1**2))
     assert found.y == pytest.approx(3.0, abs=1e-3)
     assert found.theta == 0.1
+
+
+def test_a_turn_that_is_unlike_the_steps_before_is_a_surprise() -> None:
+    """In a thinned recording beyond three standard deviations, else beyond 1.8 rad."""
+    usual = Guess(Pose2(1.0, 0.0, 0.2), 1.0, 1.8, 0.3, 0.3, is_step=True)
+    by_velocity = Guess(Pose2(1.0, 0.0, 0.2), 1.0, 1.8, 0.3, 0.3)
+    for turn_rad, in_steps, in_time in ((0.8, False, False), (-1.2, True, False), (2.0, True, True)):
+        pose = Pose2(3.0, 2.0, 0.2 + turn_rad)
+        assert usual.is_surprised_by_turn(pose) == in_steps
+        assert by_velocity.is_surprised_by_turn(pose) == in_time

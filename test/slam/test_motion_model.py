@@ -33,6 +33,32 @@ def test_turns_on_the_spot_are_no_reason_to_expect_no_step_ahead() -> None:
         assert guess.T_map_scan.as_array() == pytest.approx((HERE @ step).as_array())
 
 
+def test_a_recording_that_begins_with_turns_says_nothing_of_steps_ahead() -> None:
+    (guess,) = model_after(*(LEFT for _ in range(10))).guesses(HERE, 4.0, None)
+    assert guess.T_map_scan == HERE
+    assert guess.reach_m > 2.5
+
+
+def test_short_steps_are_predicted_as_long_ones_are() -> None:
+    """Along a corridor a metre on looks like standing still."""
+    (guess,) = model_after(*(Pose2(0.9, 0.0, 0.0) for _ in range(3))).guesses(HERE, 2.0, None)
+    assert guess.T_map_scan.as_array() == pytest.approx((HERE @ Pose2(0.9, 0.0, 0.0)).as_array())
+
+
+def test_a_quick_turn_in_a_thinned_recording_is_a_step_like_the_others() -> None:
+    """The velocity of the step before would predict the same turn, or the other way round."""
+    model = model_after(AHEAD, AHEAD, AHEAD, *(LEFT for _ in range(3)))
+    quick, slow = model.guesses(HERE, 0.9, None), model.guesses(HERE, 4.0, None)
+    assert [guess.T_map_scan for guess in quick] == [guess.T_map_scan for guess in slow]
+
+
+def test_steps_known_in_advance_are_expected_from_the_first_scan_on() -> None:
+    model = VelocityModel(SlamConfig())
+    model.expect(model_after(AHEAD, AHEAD, AHEAD).steps)
+    (guess,) = model.guesses(HERE, 4.0, None)
+    assert guess.T_map_scan.as_array() == pytest.approx((HERE @ AHEAD).as_array())
+
+
 def test_steps_of_which_nothing_certain_is_known_are_all_as_likely() -> None:
     (guess,) = model_after(AHEAD, AHEAD, AHEAD, spread_m=UNCERTAIN_M).guesses(HERE, 4.0, None)
     assert guess.T_map_scan == HERE

@@ -21,7 +21,9 @@ __all__ = [
 Array = NDArray[np.float64]
 
 BREAK = np.diag([1e-4, 1e-4, 1e-2])  # information of a step across a tracking loss: standard deviations 100 m, 10 rad
-_BREAK_M, _BREAK_RAD = 1.5, 0.3
+_BREAK_RAD = 0.3
+_WINDOW_M = 1.5  # standard deviation of a position anywhere in the search window
+_IN_WINDOW = np.diag([1.0 / _WINDOW_M**2, 1.0 / _WINDOW_M**2, 0.0])
 _TINY = 1e-18  # rounding must not make a square negative
 _LEAST = np.diag(1.0 / np.array([100.0, 100.0, 10.0]) ** 2)  # m, m, rad: the largest standard deviations
 
@@ -66,16 +68,17 @@ def information_with_floor(information: Array, floor: Array) -> Array:
 
 
 def step_information(information: Array | None, floor: Array) -> Array:
-    """Information of the step between two keyframes; ``BREAK`` for a step that was not measured or is ambiguous.
+    """Information of the step between two keyframes; ``BREAK`` where it was not measured or its heading is ambiguous.
 
-    A step with this little information keeps its initial motion until a loop closure contradicts it.
+    A step with this little information keeps its initial motion until a loop closure contradicts it. One whose heading
+    is certain, as along a corridor, ended in the search window: a false loop must not take it farther.
     """
     if information is None:
         return BREAK
     position_m2, turn_rad2 = worst_variances(information)
-    return (
-        BREAK if position_m2 > _BREAK_M**2 or turn_rad2 > _BREAK_RAD**2 else information_with_floor(information, floor)
-    )
+    if turn_rad2 > _BREAK_RAD**2:
+        return BREAK
+    return information_with_floor(information + _IN_WINDOW if position_m2 > _WINDOW_M**2 else information, floor)
 
 
 def is_break(step: Constraint) -> bool:

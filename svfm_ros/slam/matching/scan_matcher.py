@@ -41,6 +41,7 @@ _SCORE_SCALE = 0.05
 _MIN_SCORE = 0.1
 _AMBIGUITY_M = 1.0  # radius in which other poses with a similar score are looked for
 _PENALTY, _MOST_PENALTY = 0.02, 0.12  # score lost at one standard deviation from the guess, and at most
+_TURNED_RAD, _UNLIKELY = 1.8, 3.0  # larger turns are a surprise; in thinned recordings so many standard deviations
 # Each stage of the refinement: search radius (m), kernel width (m), robust scale (m), iterations.
 _STAGES = np.array([[0.30, 0.12, 0.20, 6], [0.15, 0.06, 0.06, 12]])
 _START_SPREAD = np.array([0.1, 0.1, 0.03])  # m, m, rad: accuracy of the coarse search
@@ -63,6 +64,11 @@ class Guess:
         """A window about twice as large around another pose, at most ``most_m``, without a motion prior."""
         reach_m, turn_rad = min(2.0 * self.reach_m + 0.5, most_m), min(2.0 * self.turn_rad + 0.3, np.pi)
         return Guess(T_map_scan, reach_m, turn_rad, reach_m, turn_rad)
+
+    def is_surprised_by_turn(self, T_map_scan: Pose2) -> bool:
+        """Whether a pose is turned farther from the prediction than is likely."""
+        most_rad = min(_TURNED_RAD, _UNLIKELY * self.spread_rad) if self.is_step else _TURNED_RAD
+        return abs((self.T_map_scan.inverse() @ T_map_scan).theta) >= most_rad
 
     def window(self) -> Window:
         """The search window with its penalties."""
