@@ -65,7 +65,7 @@ def density(model, xy, moved):  # type: ignore[no-untyped-def]
 
 def proposed(near, count, rng):  # type: ignore[no-untyped-def]
     """Points (N, 2) around some positions (M, 2), from near to far, and their density (N,)."""
-    parts = [(c, s) for c in near for s in (0.01, 0.04, 0.15, 1.0)]
+    parts = [(c, s) for c in near for s in (0.004, 0.01, 0.04, 0.15, 1.0)]
     which = rng.integers(len(parts), size=count)
     centre, scale = np.array([c for c, _ in parts]), np.array([s for _, s in parts])
     radius = np.sqrt(rng.random(count) ** (-1.0) - 1.0)  # a two-dimensional Student-t with two degrees of freedom
