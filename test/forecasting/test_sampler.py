@@ -79,7 +79,7 @@ def proposed(near, count, rng):  # type: ignore[no-untyped-def]
 def test_sampled_moves_are_distributed_as_the_density_says(model, seen, state: str) -> None:  # type: ignore[no-untyped-def]
     rng, xy = np.random.default_rng(1), seen[state]
     drawn = sample_walks(model, walkers_after(model, xy, SAMPLES, rng), HOUR, DAY, 1, 0, rng).xy[:, 1] + model.origin
-    at, q = proposed(drawn[:40], POINTS, rng)  # any proposal will do; these points waste the fewest
+    at, q = proposed(drawn[:200], POINTS, rng)  # any proposal will do; these points waste the fewest
     weight = np.array([density(model, xy, p) for p in at]) / q
     error = weight.std() / np.sqrt(POINTS)
     assert error < 0.03
