@@ -183,8 +183,11 @@ class TrainedClassifier:
     valid_loss: float = 0.0
 
     def model(self) -> Classifier:
-        """The classifier, with more steps of Runge-Kutta 4 than in training."""
-        model = Classifier(self.spec.model, 2, self.spec.seed, _TEST_STEPS)
+        """The classifier, with more steps of Runge-Kutta 4 than in training.
+
+        Forward filtering may change the component at every step: there the steps are part of the model.
+        """
+        model = Classifier(self.spec.model, 2, self.spec.seed, _TRAIN_STEPS if self.spec.filtering else _TEST_STEPS)
         model.load_state_dict(self.weights)
         return model.eval()
 

@@ -1,8 +1,10 @@
 import numpy as np
+import torch
 
 from svfm_ros.experiments.classifiers import GRID, ClassifierSpec, GridPoint, TrainedClassifier
 from svfm_ros.experiments.grid_search import _draw, _note, _row
 from svfm_ros.experiments.nfe import _cells
+from svfm_ros.svfm.classifier import Classifier
 
 
 def test_the_grid_is_the_paper_s():
@@ -11,6 +13,14 @@ def test_the_grid_is_the_paper_s():
     spec = ClassifierSpec("moons", "SVFM", point=GridPoint(1, 64, 50, 1e-3), filtering=True)
     assert (spec.model.hidden_layers, spec.model.hidden_units, spec.model.selection) == (1, 64, "filter")
     assert ClassifierSpec("moons", "VF").model.selection == "stick"
+
+
+def test_a_filtering_classifier_is_tested_as_it_was_trained():
+    spec = ClassifierSpec("moons", "SVFM", filtering=True)
+    trained = Classifier(spec.model, 2, spec.seed, 6)  # training takes six steps, and switches at each of them
+    points = torch.linspace(-1.5, 1.5, 40).view(20, 2)
+    tested = TrainedClassifier(spec, trained.state_dict(), 0.9, 0.1).model()
+    assert torch.allclose(tested.predict(points, 4), trained.eval().predict(points, 4))
 
 
 def test_the_lowest_validation_loss_of_a_column_is_marked():
