@@ -140,6 +140,15 @@ def test_a_match_is_drawn_to_the_predicted_position_along_the_direction_that_it_
     assert found.theta == 0.1
 
 
+@pytest.mark.parametrize(("inliers", "off_m", "x"), [(0.4, 0.6, 0.0), (0.9, 0.6, 0.3), (0.4, 0.4, 0.2)])
+def test_a_match_of_few_points_that_contradicts_the_prediction_is_left_out(
+    inliers: float, off_m: float, x: float
+) -> None:
+    """Both have a standard deviation of 0.1 m: they meet half way, unless they are 4.2 deviations apart."""
+    match = MatchResult(Pose2(off_m, 0.0, 0.1), True, 5, inliers, 0.01, np.diag([100.0, 100.0, 1e4]))
+    assert fused(match, Pose2(0.0, 0.0, 0.0), 0.1).T_target_source.x == pytest.approx(x)
+
+
 def test_a_turn_that_is_unlike_the_steps_before_is_a_surprise() -> None:
     """In a thinned recording beyond three standard deviations, else beyond 1.8 rad."""
     usual = Guess(Pose2(1.0, 0.0, 0.2), 1.0, 1.8, 0.3, 0.3, is_step=True)

@@ -46,6 +46,7 @@ _TURNED_RAD, _UNLIKELY = 1.8, 3.0  # larger turns are a surprise; in thinned rec
 _STAGES = np.array([[0.30, 0.12, 0.20, 6], [0.15, 0.06, 0.06, 12]])
 _START_SPREAD = np.array([0.1, 0.1, 0.03])  # m, m, rad: accuracy of the coarse search
 _NOISE_FLOOR_M = 0.01
+_FEW_INLIERS, _CONTRADICTS = 0.6, 3.0  # with fewer, a match so many standard deviations off the prediction is wrong
 _CORRELATION = 4.0  # neighbouring points have correlated errors: this many count as one
 
 
@@ -176,12 +177,17 @@ def with_ambiguity(
 def fused(match: MatchResult, predicted: Pose2, spread_m: float) -> MatchResult:
     """The match, its position drawn to a predicted one with this standard deviation where the match is less certain.
 
-    The covariance stays that of the match.
+    Where few points match, a position that contradicts the prediction is an error of the match: the predicted one is
+    taken. The covariance stays that of the match.
     """
     information = match.information[:2, :2]
     pose = match.T_target_source
     off = np.array([predicted.x - pose.x, predicted.y - pose.y])
-    dx, dy = np.linalg.solve(spread_m**2 * information + np.eye(2), off).tolist()
+    correction = np.linalg.solve(spread_m**2 * information + np.eye(2), off)
+    squared_deviations = float(off @ information @ correction)  # by the covariance of match and prediction together
+    if match.inlier_ratio < _FEW_INLIERS and squared_deviations > _CONTRADICTS**2:
+        correction = off
+    dx, dy = correction.tolist()
     return replace(match, T_target_source=Pose2(pose.x + dx, pose.y + dy, pose.theta))
 
 
