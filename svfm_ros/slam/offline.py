@@ -26,7 +26,7 @@ Message = Scan | ImuReading | OdometryReading
 
 _SEEN_M = 30.0  # farther echoes are left out
 _SPARSE_S, _FIRST_SCANS = 1.0, 8  # a median interval longer than this, of so many scans, is that of a thinned recording
-_REHEARSED_SCANS = 150  # of a thinned recording, from which its steps are learned
+_FIRST_PASS_SCANS = 150  # of a thinned recording, from which its steps are learned
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,7 +92,7 @@ def run_slam(
     if slam is None:
         slam = Slam(config)
         messages = _with_known_steps(iter(messages), slam)
-    rehearsal_s = time.perf_counter() - begin
+    first_pass_s = time.perf_counter() - begin
     sensors = MotionSensors(slam.config)
     seconds: list[float] = []
     live_ns: list[int] = []
@@ -120,7 +120,7 @@ def run_slam(
             on_scan(scan, spent)
     begin = time.perf_counter()
     slam.finish()
-    finish_s = time.perf_counter() - begin + rehearsal_s
+    finish_s = time.perf_counter() - begin + first_pass_s
     live_trajectory = Trajectory(np.array(live_ns, dtype=np.int64), np.array(live).reshape(-1, 3))
     counters = {name: int(n) for name, n in slam.counters.items()}
     timing = (np.array(seconds), finish_s)
@@ -136,12 +136,12 @@ def _with_known_steps(messages: Iterator[Message], slam: Slam) -> Iterator[Messa
     stamps_ns = [m.stamp_ns for m in first if isinstance(m, Scan)]
     if len(stamps_ns) < _FIRST_SCANS or np.median(np.diff(stamps_ns)) <= _SPARSE_S * NS_PER_S:
         return chain(first, messages)
-    first += _until(messages, _REHEARSED_SCANS - _FIRST_SCANS)
-    rehearsal = odometry_only(slam.config)
+    first += _until(messages, _FIRST_PASS_SCANS - _FIRST_SCANS)
+    first_pass = odometry_only(slam.config)
     for message in first:
         if isinstance(message, Scan):
-            rehearsal.add_scan(message)
-    slam.motion.expect(rehearsal.motion.steps)
+            first_pass.add_scan(message)
+    slam.motion.expect(first_pass.motion.steps)
     return chain(first, messages)
 
 
